@@ -100,6 +100,9 @@ DEFINE_int32(staleness, 0,
              "with --parameter_server: differences that are more updates old than this are dropped");
 DEFINE_double(silence, 5,
               "with --parameter_server: a worker that is not heard of for so long is not waited for");
+DEFINE_int32(spare_workers, 0,
+             "with --parameter_server: so many processes, the last ones, wait until one of the other workers "
+             "ends or is not heard of, and take its place");
 DEFINE_string(
     compress, "none",
     "with --parameter_server: topk:0.01 sends the largest hundredth of each piece of a difference, and "
@@ -371,7 +374,8 @@ std::optional<double> number_in(const std::string& text) {
 /// --parameter_server and what belongs to it.
 std::optional<ParameterServerOptions> parameter_server() {
   if (!FLAGS_parameter_server) {
-    for (const char* flag : {"servers", "server_tree", "wait_time", "staleness", "silence", "compress"})
+    for (const char* flag :
+         {"servers", "server_tree", "wait_time", "staleness", "silence", "spare_workers", "compress"})
       if (given(flag)) bad_input("--", flag, " belongs to --parameter_server, which is missing");
     return std::nullopt;
   }
@@ -388,6 +392,13 @@ std::optional<ParameterServerOptions> parameter_server() {
     bad_input("--server_tree=", FLAGS_server_tree, ": expected inner servers, 0 for no tree");
   if (FLAGS_servers > 1 && FLAGS_server_tree > 0)
     bad_input("--servers and --server_tree exclude each other: the servers of a tree have all parameters");
+  options.spares = FLAGS_spare_workers;
+  if (FLAGS_spare_workers < 0)
+    bad_input("--spare_workers=", FLAGS_spare_workers, ": expected processes, 0 or more");
+  if (FLAGS_spare_workers > 0 && FLAGS_server_tree > 0)
+    bad_input(
+        "--spare_workers and --server_tree exclude each other: workers of a tree belong to one of its "
+        "servers");
   if (FLAGS_wait_time != "all") {
     options.wait_seconds = number_in(FLAGS_wait_time).value_or(-1);
     if (!(options.wait_seconds >= 0))

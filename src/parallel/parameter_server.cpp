@@ -31,7 +31,9 @@ std::string describe(const ServerCounts& counts) {
   std::string text = cat(counts.updates, " updates of ", counts.applied, " differences, by age");
   for (std::size_t age = 0; age < counts.ages.size(); ++age) text += cat(" ", age, ":", counts.ages[age]);
   text += cat("; ", counts.dropped, " dropped as too old; workers taken out ", counts.taken_out,
-              " times, back ", counts.taken_back, " times; ", megabytes(counts.received), " received");
+              " times, back ", counts.taken_back, " times",
+              counts.joined > 0 ? cat(", replaced by spare ones ", counts.joined, " times") : std::string(),
+              "; ", megabytes(counts.received), " received");
   if (counts.saved > 0) text += cat(", ", megabytes(counts.saved), " saved");
   return text;
 }
@@ -42,10 +44,14 @@ class ParameterServer::State {
       : layout_(std::move(layout)),
         rules_(std::move(rules)),
         held_(layout_, rules_.process),
+        places_(static_cast<int>(workers.size()) - rules_.spares),
         next_task_(rules_.first_task) {
     if (layout_.pieces.empty()) bad_input("the net has nothing to learn: a parameter server has no work");
-    for (std::size_t k = 0; k < workers.size(); ++k)
-      workers_[workers[k]].below = rules_.below.empty() ? 1 : rules_.below[k];
+    for (std::size_t k = 0; k < workers.size(); ++k) {
+      Worker& worker = workers_[workers[k]];
+      worker.below = rules_.below.empty() ? 1 : rules_.below[k];
+      worker.spare = static_cast<int>(k) >= places_;
+    }
     for (const int server : layout_.servers())
       if (server != rules_.process) further_[server].held = layout_.held_by(server);
   }
@@ -268,6 +274,7 @@ class ParameterServer::State {
     At at = At::absent;
     bool out = false, stuck = false;  ///< stuck: it is out because its data do not arrive
     bool lost = false;                ///< it has ended, and is out for good
+    bool spare = false;               ///< it gets no task
     bool told_end = false;
     bool has_rest = false;
     bool forsaken = false;  ///< an inner server by its workers
@@ -316,9 +323,33 @@ class ParameterServer::State {
   }
 
   int count_in() const {
-    return static_cast<int>(std::count_if(workers_.begin(), workers_.end(), [](const auto& entry) {
-      return entry.second.at != At::absent && !entry.second.out;
-    }));
+    return count(
+        [](const Worker& worker) { return worker.at != At::absent && !worker.out && !worker.spare; });
+  }
+
+  template <class Predicate>
+  int count(const Predicate& predicate) const {
+    return static_cast<int>(std::count_if(workers_.begin(), workers_.end(),
+                                          [&](const auto& entry) { return predicate(entry.second); }));
+  }
+
+  /// Those that are not out.
+  int places_taken() const {
+    return count([](const Worker& worker) { return !worker.spare && !worker.out; });
+  }
+
+  static bool is_ready(const Worker& worker) { return worker.at == At::idle && !worker.out; }
+
+  /// Spares that are ready get the places of workers that are out.
+  void fill_places() {
+    for (auto& [process, worker] : workers_) {
+      if (places_taken() >= places_) return;
+      if (!worker.spare || !is_ready(worker)) continue;
+      worker.spare = false;
+      ++counts_.joined;
+      log_warning(cat("Parameter server: ", name_of(process),
+                      ", a spare worker, takes the place of one that is out"));
+    }
   }
 
   void listen(int process, std::vector<char>& in, void (State::*handler)(int, std::size_t)) {
@@ -415,11 +446,13 @@ class ParameterServer::State {
                       worker.stuck ? " has got nothing from its data for " : " has not been heard of for ",
                       rounded(longest), " s and is taken out"));
     } else if (worker.out && longest < rules_.silent_seconds) {
+      worker.spare = worker.spare || places_taken() >= places_;
       worker.out = false;
       ++counts_.taken_back;
       log_warning(
           cat("Parameter server: ", name_of(process),
-              worker.stuck ? " gets data again and is taken back" : " is heard of again and taken back"));
+              worker.stuck ? " gets data again and is taken back" : " is heard of again and taken back",
+              worker.spare ? ", as a spare worker" : ""));
     }
   }
 
@@ -441,6 +474,7 @@ class ParameterServer::State {
       }
     }
     if (any && !first_arrived_) first_arrived_ = now;
+    fill_places();
     hand_out();
     if (any && round_is_complete(now)) {
       complete_ = true;
@@ -460,14 +494,14 @@ class ParameterServer::State {
   /// The first tasks are handed out together: in the order of the processes, and so in every run.
   void hand_out() {
     started_ = started_ || std::all_of(workers_.begin(), workers_.end(), [](const auto& entry) {
-                 return entry.second.at != At::absent || entry.second.out;
+                 return entry.second.at != At::absent || entry.second.out || entry.second.spare;
                });
     if (!started_) return;
-    const auto is_idle = [](const Worker& worker) { return worker.at == At::idle && !worker.out; };
+    const auto gets_task = [](const Worker& worker) { return is_ready(worker) && !worker.spare; };
     for (auto& [process, worker] : workers_)
-      if (is_idle(worker)) worker.task = worker.next >= 0 ? worker.next : take_tasks(worker.below);
+      if (gets_task(worker)) worker.task = worker.next >= 0 ? worker.next : take_tasks(worker.below);
     for (auto& [process, worker] : workers_) {
-      if (!is_idle(worker)) continue;
+      if (!gets_task(worker)) continue;
       worker.next = take_tasks(worker.below);
       send_task(process, worker);
     }
@@ -531,10 +565,17 @@ class ParameterServer::State {
     if (since < rules_.report_seconds) return;
     log_info(cat("Parameter server: ",
                  rounded(static_cast<double>(counts_.updates - reported_counts_->updates) / since),
-                 " updates/s, ", count_in(), " of ", workers_.size(),
-                 rules_.below.empty() ? " workers" : " inner servers", "; so far ", describe(counts_)));
+                 " updates/s, ", count_in(), " of ", places_,
+                 rules_.below.empty() ? " workers" : " inner servers", describe_spares(), "; so far ",
+                 describe(counts_)));
     reported_counts_ = counts_;
     reported_ = now;
+  }
+
+  /// Of a run that began with some: those that are left.
+  std::string describe_spares() const {
+    if (rules_.spares == 0) return "";
+    return cat(" and ", count([](const Worker& worker) { return worker.spare && !worker.out; }), " spare");
   }
 
   const std::string& name_of(int process) const { return rules_.names[static_cast<std::size_t>(process)]; }
@@ -542,7 +583,8 @@ class ParameterServer::State {
   const ServerLayout layout_;
   const ServerRules rules_;
   const HeldPieces held_;
-  ServerPost post_;  ///< used by the thread of the wire only
+  const int places_;  ///< workers that have tasks at a time
+  ServerPost post_;   ///< used by the thread of the wire only
   Wire* wire_ = nullptr;
   std::function<void()> wake_;
   mutable std::mutex mutex_;

@@ -196,6 +196,7 @@ class WireUplink::State {
 
   void attach(UplinkRun run) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    check();  // of what came before, nobody has told the run
     run_ = std::move(run);
   }
 

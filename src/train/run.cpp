@@ -31,7 +31,8 @@ void compare_processes(const TrainOptions& options) {
   // A server's workers only compute differences: they need not compute alike.
   const char* set = options.parameter_server ? "" : name_of(ops::instruction_set());
   const std::string servers =
-      options.parameter_server ? cat(options.parameter_server->servers, " ", options.parameter_server->inner)
+      options.parameter_server ? cat(options.parameter_server->servers, " ", options.parameter_server->inner,
+                                     " ", options.parameter_server->spares)
                                : "";
   parallel::expect_alike(
       *options.uplink,
@@ -42,7 +43,7 @@ void compare_processes(const TrainOptions& options) {
                                                                                          : "GPU"},
        {"--sync_bn", std::to_string(static_cast<int>(options.sync_bn))},
        {"solver", cat(options.solver.checksum)},
-       {"--servers or --server_tree", servers},
+       {"--servers, --server_tree or --spare_workers", servers},
        {"instruction set (ONEDNN_MAX_CPU_ISA=AVX2 makes all processors compute alike)", set}});
 }
 

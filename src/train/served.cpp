@@ -89,6 +89,7 @@ parallel::ServerRules rules_of(const Run& run, std::int64_t first) {
   rules.lost_seconds = run.options.watchdog_seconds;
   // As if all before had been rounds of all workers.
   rules.first_task = first * workers_of(run);
+  rules.spares = options.spares;
   rules.names = run.names;
   rules.process = run.process();
   return rules;
@@ -250,14 +251,17 @@ void check_served(const TrainOptions& options) {
   if (!options.parameter_server) return;
   const parallel::UplinkPlace& place = options.parameter_server->uplink->place();
   const int servers = options.parameter_server->servers, inner = options.parameter_server->inner;
+  const int spares = options.parameter_server->spares;
   if (servers > 1 && inner > 0) bad_input("several parameter servers and a tree of them exclude each other");
+  if (spares > 0 && inner > 0) bad_input("spare workers and a tree of parameter servers exclude each other");
   if (inner > 0 && place.processes() < 1 + 2 * inner)
     bad_input("a tree with ", inner, inner == 1 ? " inner parameter server" : " inner parameter servers",
               " needs a worker for each: start ", 1 + 2 * inner, " processes or more");
-  if (place.processes() <= servers)
+  if (place.processes() <= servers + spares)
     bad_input(
         servers == 1 ? std::string("a parameter server needs") : cat(servers, " parameter servers need"),
-        " at least one worker: start ", servers + 1, " processes or more (mpirun -np ", servers + 2, " ...)");
+        " at least one worker", spares > 0 ? cat(" besides ", spares, " spare") : std::string(), ": start ",
+        servers + spares + 1, " processes or more (mpirun -np ", servers + spares + 2, " ...)");
   const std::vector<int>& devices = place.devices_of;
   const auto first = static_cast<std::size_t>(servers_of(*options.parameter_server));
   for (std::size_t process = 0; process < first; ++process)
@@ -280,7 +284,8 @@ void check_served(const TrainOptions& options) {
 }
 
 int workers_of(const Run& run) {
-  return run.options.uplink->place().processes() - servers_of(*run.options.parameter_server);
+  const ParameterServerOptions& options = *run.options.parameter_server;
+  return run.options.uplink->place().processes() - servers_of(options) - options.spares;
 }
 
 int devices_of_worker(const Run& run) {
@@ -325,7 +330,8 @@ Server::Server(Run& run, const Peers& peers, Net& net, Updater& updater, std::in
   for (int inner = 1; inner <= options.inner; ++inner)
     rules.below.push_back(static_cast<int>(workers_below(run, inner).size()));
   server_ = std::make_shared<parallel::ParameterServer>(
-      layout_, rules, processes_from(options.servers, options.inner > 0 ? options.inner : workers_of(run)));
+      layout_, rules,
+      processes_from(options.servers, options.inner > 0 ? options.inner : workers_of(run) + options.spares));
   options.uplink->carry(server_);
   warn_of_synchronized(net, devices_of_worker(run));
   if (options.servers > 1) LOG(INFO) << describe_shares(layout_);
@@ -471,10 +477,10 @@ void serve_further(Run& run, const Peers& peers, Net& net, Updater& updater) {
   const parallel::ServerLayout layout = layout_of(run, net);
   const std::vector<std::size_t> held = layout.held_by(run.process());
   const std::vector<int> numbers(held.begin(), held.end());
-  parallel::WireUplink& uplink = *run.options.parameter_server->uplink;
+  const ParameterServerOptions& options = *run.options.parameter_server;
+  parallel::WireUplink& uplink = *options.uplink;
   const auto server = std::make_shared<parallel::FurtherServer>(
-      layout, run.process(), run.names,
-      processes_from(run.options.parameter_server->servers, workers_of(run)));
+      layout, run.process(), run.names, processes_from(options.servers, workers_of(run) + options.spares));
   uplink.carry(server);
   std::vector<char> host;
   const auto publish = [&](std::int64_t version) {

@@ -22,6 +22,7 @@ std::vector<parallel::ParameterRange> exchanged_ranges(const std::vector<Learnab
 /// Throws bad_input for what a run with a parameter server cannot do.
 void check_served(const TrainOptions& options);
 
+/// Those that have tasks at a time: all but the spares.
 int workers_of(const Run& run);
 /// Devices of each worker, all of which have as many.
 int devices_of_worker(const Run& run);

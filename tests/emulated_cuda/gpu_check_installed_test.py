@@ -44,15 +44,15 @@ def main():
 
         report = pathlib.Path(name) / "report"
         environment = {"PATH": "/usr/bin:/bin", "HOME": name, "EMULATED_CUDA": "gpus=2,notes=0,leaks=0", "BANYAN_SLOW_GPU": "1"}
-        done = subprocess.run([folder / "bin/gpu_check.sh", report, "--quick", "--minutes=60", "--only=environment,times"], cwd=name, env=environment,
+        done = subprocess.run([folder / "bin/gpu_check.sh", report, "--quick", "--minutes=60", "--only=environment,accuracy"], cwd=name, env=environment,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         print(done.stdout, flush=True)
         found = json.loads((report / "report.json").read_text())
         expect("an installed folder", done.returncode == 0 and found["verdict"] == "passed", done.returncode, found["verdict"])
-        for step in ("environment", "times"):
+        for step in ("environment", "accuracy"):
             expect(f"{step} has passed checks", passed(found, step))
         expect("links were verified", "links of GPUs 0,1" in passed(found, "environment"), passed(found, "environment"))
-        for table in ("times", "layers", "environment"):
+        for table in ("accuracies", "environment"):
             expect(f"the table {table} has rows", found[table])
     print("an installed folder checks a machine by itself")
 

@@ -3,8 +3,8 @@
 
 usage: kills.py [BUILD_FOLDER] [--runs=N] [--seed=S] [--mpirun=FLAGS] [--keep]
 
-  --runs=N        N runs (20), each drawn from a seed of its own: S, S + 1, ... One or two servers, or a tree; two to four workers, some or all of which
-                  are killed. A run must go on to its last iteration and leave its last snapshot; or, if all were killed, end with one error.
+  --runs=N        N runs (20), each drawn from a seed of its own: S, S + 1, ... One or two servers, or a tree; two to four workers, of which some may be
+                  spare and some or all are killed. A run must go on to its last iteration and leave its last snapshot; or, if all were killed, end with one error.
   --mpirun=FLAGS  further flags of mpirun, separated by spaces, such as "--mca btl tcp,self"
   --keep          leave the folder of the first run that fails
 
@@ -43,6 +43,7 @@ class Plan:
         self.servers = draw.choice([1, 1, 2])
         self.inner = draw.choice([0, 0, 2]) if self.servers == 1 else 0
         self.workers = draw.randint(2, 4)
+        self.spares = draw.randint(0, self.workers - 1) if self.inner == 0 else 0  # of the workers
         self.needed = self.servers + self.inner
         self.processes = self.needed + self.workers
         victims = draw.sample(range(self.needed, self.processes), draw.randint(1, self.workers))
@@ -52,7 +53,7 @@ class Plan:
     def __str__(self):
         form = f"{self.servers} servers" if self.servers > 1 else "a tree" if self.inner else "1 server"
         kills = ", ".join(f"process {victim} after {when:.2f} s" for when, victim in self.kills)
-        return f"{form}, {self.workers} workers, {' '.join(self.flags) or 'all wait'}; kills {kills}"
+        return f"{form}, {self.workers} workers, {self.spares} of them spare, {' '.join(self.flags) or 'all wait'}; kills {kills}"
 
 
 def carry_out(plan, build, folder, more):
@@ -61,7 +62,7 @@ def carry_out(plan, build, folder, more):
     marker = f"--solver={folder}/solver.prototxt"
     words = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--with-ft", "ulfm", *more,
              "-np", str(plan.processes), str(build / "bin/trainer"), marker, "--parameter_server", "--cpu=1", "--threads_per_device=1",
-             f"--servers={plan.servers}", f"--server_tree={plan.inner}", f"--watchdog={WATCHDOG}", f"--silence={SILENCE}", *plan.flags]
+             f"--servers={plan.servers}", f"--server_tree={plan.inner}", f"--spare_workers={plan.spares}", f"--watchdog={WATCHDOG}", f"--silence={SILENCE}", *plan.flags]
     with open(log, "w") as out:
         run = subprocess.Popen(words, stdout=out, stderr=out)
     network.wait_until(lambda: "processes with" in log.read_text() or run.poll() is not None, 30)
@@ -100,6 +101,10 @@ def complaint(plan, run, log, killed, marker, folder):
             return f"was done, but exit code {code}, {errors}"
         if not re.search(rf"Parameter server: {ITERATIONS} updates of ", text):
             return "has another number of updates"
+        training = plan.workers - plan.spares
+        if "--wait_time=0" not in plan.flags and killed and len(killed) <= plan.spares and text.count(", a spare worker, takes the place of") == 0 \
+                and any(victim < plan.needed + training for victim, _ in killed):
+            return "has not replaced a worker by a spare one"
         if not (folder / f"run_iter_{ITERATIONS}.solverstate").exists():
             return "has left no last snapshot"
     elif code != 1 or len(errors) != 1 or not re.search("all workers of the parameter server have ended|has not heard of any worker", errors[0]):

@@ -142,6 +142,23 @@ TEST_F(ParameterServerRun, AStoppedWorkerIsTakenOutNamedAndTakenBack) {
   EXPECT_THAT(file("log"), HasSubstr("workers taken out 1 times, back 1 times"));
 }
 
+/// Which comes back when its place is taken.
+TEST_F(ParameterServerRun, ASpareWorkerTakesThePlaceOfAStoppedOne) {
+  const auto mpirun = start_long(3, {"--spare_workers=1"});
+  EXPECT_FALSE(says("process 3 on .* takes the place"));
+  const std::vector<pid_t> trainers = trainers_of(*mpirun, 4);
+  ::kill(trainers[1], SIGSTOP);
+  EXPECT_TRUE(comes("process 3 on .*, a spare worker, takes the place of one that is out")) << mpirun->text();
+  EXPECT_TRUE(goes_on(iterations_in_log() + 200)) << "with the spare one";
+  ::kill(trainers[1], SIGCONT);
+  EXPECT_TRUE(comes("process 1 on .* is heard of again and taken back, as a spare worker")) << mpirun->text();
+  EXPECT_TRUE(goes_on(iterations_in_log() + 200));
+  mpirun->signal(SIGUSR1);
+  EXPECT_EQ(mpirun->wait(), 0) << mpirun->text();
+  EXPECT_THAT(file("log"),
+              HasSubstr("workers taken out 1 times, back 1 times, replaced by spare ones 1 times"));
+}
+
 /// Many seconds of tasks: the other worker does not come to the stuck one in its next pass through the list.
 constexpr int kImages = 100'000;
 constexpr const char* kTakenOut =
@@ -401,6 +418,25 @@ TEST_F(SurvivingRun, GoesOnWithoutAKilledWorker) {
     const auto latest = find_latest_snapshot(path("run/s"));
     ASSERT_TRUE(latest);
     EXPECT_GE(read_snapshot(*latest).state.iter(), iterations_in_log());
+    expect_gone(trainers);
+  }
+}
+
+TEST_F(SurvivingRun, SpareWorkersTakeThePlacesOfKilledOnes) {
+  for (const int servers : {1, 2}) {
+    const auto mpirun = start_long(3, {"--spare_workers=2"}, servers);  // one trains at a time
+    const auto first = static_cast<std::size_t>(servers);
+    const std::vector<pid_t> trainers = trainers_of(*mpirun, first + 3);
+    for (const std::size_t victim : {first, first + 1}) {
+      ::kill(trainers[victim], SIGKILL);
+      EXPECT_TRUE(comes(cat("process ", victim + 1, " on .*, a spare worker, takes the place"), 5))
+          << mpirun->text();
+      EXPECT_TRUE(goes_on(iterations_in_log() + 200)) << mpirun->text();
+    }
+    mpirun->signal(SIGUSR1);
+    EXPECT_EQ(mpirun->wait(), 0) << mpirun->text();
+    EXPECT_THAT(file("log"),
+                HasSubstr("workers taken out 2 times, back 0 times, replaced by spare ones 2 times"));
     expect_gone(trainers);
   }
 }

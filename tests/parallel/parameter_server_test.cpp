@@ -759,6 +759,117 @@ TEST_F(ParameterServerTest, WithoutAWorkerThatHasEndedTheRunGoesOn) {
   }
 }
 
+ServerRules with_spares(int spares) {
+  ServerRules rules;
+  rules.spares = spares;
+  return rules;
+}
+
+TEST_F(ParameterServerTest, SparesChangeNothingWhileAllWorkersTrain) {
+  Simulation plain(3, {}, 5), with(5, with_spares(2), 5);
+  ASSERT_TRUE(plain.run(30, 60));
+  ASSERT_TRUE(with.run(30, 60));
+  EXPECT_EQ(with.values, plain.values);
+  EXPECT_EQ(with.server->workers_in(), 3);
+  EXPECT_TRUE(with.people[3]->tasks.empty() && with.people[4]->tasks.empty());
+}
+
+/// The tasks of the one that has ended are computed, too, and updates have as many differences as before.
+TEST_F(ParameterServerTest, ASpareTakesThePlaceOfAWorkerThatHasEnded) {
+  for (const int servers : {1, 2}) {
+    static std::string said;
+    said.clear();
+    set_log_sink([](Severity, const std::string& text, const std::source_location&) { said += text + "\n"; });
+    Simulation simulation(4, with_spares(1), 5, 0.01, {}, DType::f64, servers);
+    const int victim = servers + 1, spare = servers + 3;
+    int passed = 0;
+    ASSERT_TRUE(simulation.run(200, 60, [&] {
+      if (++passed == 100) simulation.network.kill(victim);
+    }));
+    simulation.fetch();
+    const ServerCounts counts = simulation.server->counts();
+    EXPECT_EQ(counts.taken_out, 1);
+    EXPECT_EQ(counts.joined, 1);
+    EXPECT_EQ(simulation.server->workers_in(), 3);
+    EXPECT_LE(std::count(simulation.sizes.begin(), simulation.sizes.end(), 2u), 1) << "the round of its end";
+    EXPECT_EQ(simulation.sizes.back(), 3u);
+    EXPECT_THAT(said,
+                HasSubstr(cat("process ", spare, ", a spare worker, takes the place of one that is out\n")));
+    EXPECT_THAT(describe(counts), HasSubstr("replaced by spare ones 1 times"));
+    std::int64_t next = 0;
+    for (const std::int64_t task : simulation.applied) {
+      if (task > counts.applied - 3) break;  // the last round's may not be used
+      EXPECT_EQ(task, next++) << "a task that nobody has computed";
+    }
+    for (std::size_t i = 0; i < simulation.values.size(); ++i)
+      EXPECT_NEAR(simulation.values[i], simulation.expected.back()[i], 1e-13);
+  }
+}
+
+/// One that comes back is a spare, and gets a place again when there is one.
+TEST_F(ParameterServerTest, AWorkerWhosePlaceIsTakenComesBackAsASpare) {
+  Simulation simulation(4, with_spares(1), 5);
+  int passed = 0;
+  std::size_t before = 0;
+  ASSERT_TRUE(simulation.run(300, 60, [&] {
+    ++passed;
+    if (passed == 100) simulation.network.stop(1, true);
+    if (passed == 400) simulation.network.stop(1, false);
+    if (passed == 500) before = simulation.people[0]->tasks.size();
+    if (passed == 700) {
+      EXPECT_EQ(simulation.people[0]->tasks.size(), before);
+      EXPECT_EQ(simulation.server->workers_in(), 3);
+      simulation.network.kill(2);
+    }
+  }));
+  EXPECT_GT(passed, 700);
+  EXPECT_GT(simulation.people[0]->tasks.size(), before);
+  EXPECT_EQ(simulation.server->workers_in(), 3);
+  EXPECT_EQ(simulation.server->counts().joined, 2);
+  EXPECT_EQ(simulation.server->counts().taken_back, 1);
+  EXPECT_EQ(simulation.sizes.back(), 3u);
+}
+
+/// Whether it is stopped before the run begins or later; it gets the place when it is heard of again.
+TEST_F(ParameterServerTest, ASilentSpareHoldsNobodyUpAndTakesNoPlace) {
+  for (const int stopped_at : {1, 100}) {
+    Simulation simulation(3, with_spares(1), 5);
+    int passed = 0;
+    std::int64_t before = 0;
+    ASSERT_TRUE(simulation.run(300, 60, [&] {
+      ++passed;
+      if (passed == stopped_at) simulation.network.stop(3, true);
+      if (passed == 300) {
+        simulation.network.kill(1);
+        before = simulation.version;
+        EXPECT_GT(before, 5);
+      }
+      if (passed == 600) {
+        EXPECT_EQ(simulation.server->workers_in(), 1);
+        EXPECT_GT(simulation.version, before + 5);
+        simulation.network.stop(3, false);
+      }
+    }));
+    EXPECT_GT(passed, 600);
+    EXPECT_EQ(simulation.server->workers_in(), 2);
+    EXPECT_EQ(simulation.sizes.back(), 2u);
+  }
+}
+
+/// All have ended but the spares.
+TEST_F(ParameterServerTest, SparesGoOnByThemselves) {
+  for (int tick = 0; tick < 60; ++tick) {
+    Simulation simulation(3, with_spares(2), 7);
+    int passed = 0;
+    ASSERT_TRUE(simulation.run(20, 60, [&] {
+      if (passed == tick) simulation.network.kill(1);
+      if (passed++ == 2 * tick) simulation.network.kill(2);
+    })) << tick;
+    EXPECT_EQ(simulation.server->counts().updates, 20);
+    EXPECT_EQ(simulation.server->workers_in(), 1);
+  }
+}
+
 /// Before it has said that it can compute, or while the first update is made.
 TEST_F(ParameterServerTest, AWorkerMayEndBeforeItHasBegun) {
   for (int tick = 0; tick < 40; ++tick) {
@@ -890,6 +1001,7 @@ TEST_F(ParameterServerTest, NoScheduleOfFaultsHangs) {
     int servers = 1 + pick(2), inner = 0;
     if (servers == 1 && pick(1) == 0) inner = 1 + pick(std::min(workers, 3) - 1);
     const int first = servers + inner;
+    rules.spares = inner > 0 ? 0 : pick(std::min(workers, 3) - 1);
     Simulation simulation(workers, rules, seed, 0.001 * (1 + pick(30)), compression, DType::f64, servers,
                           inner);
     for (const auto& worker : simulation.people) worker->slowness = 0.005 * (1 + pick(20));

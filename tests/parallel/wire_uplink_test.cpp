@@ -301,6 +301,24 @@ TEST(WireUplink, AFailureEndsAllAndIsShownOnceOnEveryHost) {
   EXPECT_LT(Clock::now() - before, std::chrono::seconds(2));
 }
 
+/// A run that may wait for nothing but its own failure, as a server's does.
+TEST(WireUplink, AFailureBeforeARunIsAttachedEndsItToo) {
+  MemoryHub hub({1, 1});
+  std::unique_ptr<WireUplink> waits, fails;
+  std::thread other([&] { fails = hub.join(1); });
+  waits = hub.join(0);
+  other.join();
+  fails->abort(Error(ErrorKind::bad_input, "record 17 is damaged"));
+  EXPECT_THROW(waits->share(""), Error);  // it has heard of it
+  std::string error;
+  try {
+    waits->attach({{}, [](const Error&) {}});
+  } catch (const Error& thrown) {
+    error = thrown.what();
+  }
+  EXPECT_EQ(error, "record 17 is damaged");
+}
+
 /// All find the same fault at once, as they do when they compare what they were started with.
 TEST(WireUplink, OfProcessesThatFailTogetherOneSpeaksOnEveryHost) {
   for (int attempt = 0; attempt < 20; ++attempt) {

@@ -118,6 +118,24 @@ TEST_P(ServedPromiseTest, TwoServersGiveTheBitsOfOne) {
   }
 }
 
+ParameterServerOptions spare(int spares, int servers = 1) {
+  ParameterServerOptions options = several(servers);
+  options.spares = spares;
+  return options;
+}
+
+/// A snapshot tells of the workers that have tasks; batches and rates are theirs.
+TEST_P(ServedPromiseTest, SparesThatAreNotNeededChangeNothing) {
+  const TrainingCase what{GetParam().solver, wide_net(6, "shuffle: true")};
+  const Joined without = train_served(what, {1, 2, 2}), with = train_served(what, {1, 2, 2, 2, 2}, spare(2));
+  const Joined two = train_served(what, {1, 1, 2, 2, 2}, spare(1, 2));
+  for (const Joined* each : {&without, &with, &two}) {
+    ASSERT_THAT(each->errors, Each(""));
+    EXPECT_EQ(each->trained.model_bytes, without.trained.model_bytes);
+    EXPECT_EQ(each->trained.losses(), without.trained.losses());
+  }
+}
+
 /// A snapshot does not tell how many servers there were.
 TEST_P(ServedPromiseTest, AnotherNumberOfServersGoesOn) {
   const TrainingCase what{GetParam().solver + " snapshot: 7", wide_net(6, "shuffle: true")};
@@ -293,13 +311,20 @@ TEST(Served, WhatCannotBeIsSaidByAll) {
     EXPECT_THAT(error, HasSubstr("2 parameter servers need at least one worker"));
   for (const std::string& error : train_served(what, {1, 1, 1, 1}, tree_of(2)).errors)
     EXPECT_THAT(error, HasSubstr("2 inner parameter servers needs a worker for each: start 5 processes"));
+  for (const std::string& error : train_served(what, {1, 1, 1}, spare(2)).errors)
+    EXPECT_THAT(error, HasSubstr("a parameter server needs at least one worker besides 2 spare: start 4 "));
+  ParameterServerOptions both = tree_of(1);
+  both.spares = 1;
+  for (const std::string& error : train_served(what, {1, 1, 1, 1}, both).errors)
+    EXPECT_THAT(error, HasSubstr("spare workers and a tree of parameter servers exclude each other"));
   for (const std::string& error : train_served(what, {1, 1, 1}, several(2)).errors)
     EXPECT_THAT(error, HasSubstr("1 piece: too few for 2 parameter servers"));
   for (const std::string& error :
        train_served(what, {1, 1, 1}, several(2), TrainingFolder(), [](int process, TrainOptions&options) {
          if (process == 2) options.parameter_server->servers = 1;
        }).errors)
-    EXPECT_THAT(error, HasSubstr("process 2 has another --servers or --server_tree than process 0"));
+    EXPECT_THAT(
+        error, HasSubstr("process 2 has another --servers, --server_tree or --spare_workers than process 0"));
   const std::string frozen = plain_net(6);
   const TrainingCase nothing{
       kSolver,

@@ -18,7 +18,9 @@
 // an update and makes a version. A difference was computed with the parameters of some version; how many
 // versions have been made since is its age. One that is too old is dropped and counted. A worker that is not
 // heard of, or whose data do not arrive, is taken out: nobody waits for it and it gets no task until that is
-// over. One that has ended (WireProtocol::lost) is taken out for good, and others get its tasks.
+// over. One that has ended (WireProtocol::lost) is taken out for good, and others get its tasks. Spares are
+// workers without tasks: one takes the place of a worker that is taken out. A worker that comes back when its
+// place is taken is a spare.
 //
 // Both sides are state machines on the wire of a WireUplink (wire_protocol.hpp), one for all workers, and are
 // tested on a simulated one.
@@ -55,6 +57,7 @@ struct ServerRules {
   std::int64_t first_task = 0;  ///< number of the first task
   double report_seconds = 0;    ///< from one line in the log to the next; 0: none
   bool squares = false;         ///< further servers say how large each round's gradient is
+  int spares = 0;               ///< of the workers, the last ones, as it begins
   std::vector<std::string> names;  ///< of all processes
   int process = 0;                 ///< this one
   std::vector<int> below = {};     ///< in a tree, the root's: workers below each inner server
@@ -66,8 +69,8 @@ struct ServerRules {
 struct ServerCounts {
   std::int64_t updates = 0, applied = 0, dropped = 0, tasks = 0;  ///< `applied`, `dropped`: differences
   std::vector<std::int64_t> ages;                                 ///< applied differences of each age
-  std::int64_t taken_out = 0, taken_back = 0;                     ///< workers
-  std::uint64_t received = 0, saved = 0;  ///< bytes of differences; saved by compression
+  std::int64_t taken_out = 0, taken_back = 0, joined = 0;  ///< workers; `joined`: spares that got a place
+  std::uint64_t received = 0, saved = 0;                   ///< bytes of differences; saved by compression
 };
 /// `ages: 0: 12, 1: 3`, and so on.
 std::string describe(const ServerCounts& counts);
@@ -118,7 +121,7 @@ class ParameterServer : public WireProtocol {
   /// The same for the further servers, when nothing will be fetched any more.
   void end_further();
   ServerCounts counts() const;
-  /// Workers that are not out.
+  /// Workers with a place that are not out.
   int workers_in() const;
   /// None of the workers is heard of. On the thread of the wire.
   bool forsaken() const;

@@ -103,7 +103,8 @@ class Uplink : public RootParent {
   /// exchange is under way here. Throws as done() does.
   virtual std::vector<std::string> share(const std::string& mine) = 0;
 
-  /// The devices are about to begin. All processes call it, and it may wait for all of them.
+  /// The devices are about to begin. All processes call it, and it may wait for all of them. Throws as done()
+  /// does.
   virtual void attach(UplinkRun run) = 0;
   /// They have ended: returns when the uplink uses nothing of theirs any more, neither messages nor bells nor
   /// what attach() was given. Exchanges that were under way are lost, which is meant for a run that failed.

@@ -60,8 +60,9 @@ struct ParameterServerOptions {
   int inner = 0;  ///< servers of a tree, between process 0 and the workers; excludes further servers
   double wait_seconds =
       std::numeric_limits<double>::infinity();  ///< for the rest, from the first difference on
-  int staleness = 0;                  ///< a difference may be so many versions of the parameters old
-  double silent_seconds = 5;          ///< a worker that is not heard of for so long is not waited for
+  int staleness = 0;          ///< a difference may be so many versions of the parameters old
+  double silent_seconds = 5;  ///< a worker that is not heard of for so long is not waited for
+  int spares = 0;  ///< the last processes: each waits until it gets the place of a worker that is taken out
   parallel::Compression compression;  ///< of differences
 };
 
