@@ -142,6 +142,7 @@ class MpiWire : public Wire {
     int process;  ///< the other one
     std::size_t bytes;
     bool received;
+    bool told = false;  ///< MPI has said how it ended
   };
   struct Peer {
     bool ended = false;  ///< a transfer has failed because of that
@@ -161,6 +162,13 @@ class MpiWire : public Wire {
   void end(Transfer& transfer) {
     peer(transfer.process).ended = true;
     if (!transfer.received) done_.emplace_back(std::move(transfer.done), transfer.bytes);
+  }
+
+  /// When a transfer has failed, Open MPI also takes back the requests of those that have failed since it
+  /// looked at them, without a word: nobody would hear that they are over.
+  void end_untold(Transfer& transfer) {
+    if (outlives_) return end(transfer);
+    if (failed_.empty()) failed_ = cat("MPI: a message with process ", transfer.process, " has failed");
   }
 
   /// Once MPI has given back all memory that transfers with the process use.
@@ -189,6 +197,7 @@ class MpiWire : public Wire {
     for (int i = 0; i < count; ++i) {
       const MPI_Status& status = statuses_[i];
       Transfer& transfer = transfers_[indices_[i]];
+      transfer.told = true;
       int bytes = static_cast<int>(transfer.bytes), error = MPI_SUCCESS;
       if (code == MPI_ERR_IN_STATUS) error = status.MPI_ERROR;
       if (error == MPI_SUCCESS && transfer.received) error = MPI_Get_count(&status, MPI_BYTE, &bytes);
@@ -209,7 +218,10 @@ class MpiWire : public Wire {
     // In the order in which they were begun, so that MPI looks at old ones first.
     std::size_t kept = 0;
     for (std::size_t i = 0; i < requests_.size(); ++i) {
-      if (requests_[i] == MPI_REQUEST_NULL) continue;
+      if (requests_[i] == MPI_REQUEST_NULL) {
+        if (!transfers_[i].told) end_untold(transfers_[i]);
+        continue;
+      }
       if (kept != i) {
         requests_[kept] = requests_[i];
         transfers_[kept] = std::move(transfers_[i]);
