@@ -85,6 +85,8 @@ if(BANYAN_CUDA MATCHES "^(AUTO|ON)$")
   set(CMAKE_CUDA_ARCHITECTURES ${BANYAN_CUDA_ARCHITECTURES})
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
+    # nvcc's -O is for the code of the host, of which there is little: kernels are the same with -O1 as with -O3, and compile in four fifths of the time.
+    set(CMAKE_CUDA_FLAGS_RELEASE "-O1 -DNDEBUG" CACHE STRING "Flags of nvcc in optimized builds")
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
