@@ -5,6 +5,7 @@
 #   --asan      all tests with AddressSanitizer and UndefinedBehaviorSanitizer only
 #   --tsan      the tests of threads, and of emulated GPUs, with ThreadSanitizer only
 #   --portable  the tests of operators and nets with kernels that are chosen at run time only
+#   --fuzz      damaged files for every reader with AddressSanitizer only: a minute of each, or a million
 #   --format    checks the formatting of all sources only
 #   -R REGEX    only tests whose names match
 set -euo pipefail
@@ -16,13 +17,13 @@ threaded='^(device|parallel|mpi|train|data|observe|metrics|emulated|emulated_cud
 
 alone='SimulateTest\.'  # they compare predicted with measured times
 
-usage() { sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 what=default
 regex=
 while [ $# -gt 0 ]; do
   case $1 in
-    --release | --asan | --tsan | --portable | --format) what=${1#--} ;;
+    --release | --asan | --tsan | --portable | --fuzz | --format) what=${1#--} ;;
     -R)
       [ $# -ge 2 ] || { echo "run_tests: -R needs a regular expression" >&2; exit 2; }
       regex=$2
@@ -132,6 +133,16 @@ case $what in
   portable)
     build portable test_ops test_net
     check portable -L '^(ops|net)$'
+    ;;
+  fuzz)
+    build asan fuzz
+    say "Tests: fuzz"
+    cd build/asan  # inputs that show a fault are left there
+    targets=$(bin/fuzz --list | cut -d ' ' -f 1 | grep -E -- "${regex:-.}") || {
+      echo "run_tests: no target of fuzz matches $regex" >&2
+      exit 2
+    }
+    xargs -P "$cores" -n 1 bin/fuzz --mutations=1000000 --seconds=60 <<<"$targets"
     ;;
   default)
     if clang-format --version 2>/dev/null | grep -q ' version 14\.'; then

@@ -179,6 +179,7 @@ std::vector<tools::FlagRow> flag_rows() {
       {"wait_time", some("SECONDS", {"all"}), {"train"}},
       {"staleness", some("UPDATES"), {"train"}},
       {"silence", some("SECONDS"), {"train"}},
+      {"spare_workers", some("PROCESSES"), {"train"}},
       {"compress", some("topk:SHARE", {"none"}), {"train"}},
       {"watchdog", some("SECONDS"), {"train"}},
       {"check_nan", toggle(), {"train"}},

@@ -74,6 +74,11 @@ ServerWorker::Task ServerWorker::wait_for_first(const std::function<void()>& che
   }
 }
 
+bool ServerWorker::has_task() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return said_ready_ && !awaiting_;
+}
+
 ServerWorker::Task ServerWorker::task() const {
   const std::lock_guard<std::mutex> lock(mutex_);
   return task_;
@@ -145,9 +150,10 @@ bool ServerWorker::done(int slot, Context&) {
   return task_.end || pieces_[static_cast<std::size_t>(slot - kFirstBucket)]->arrived;
 }
 
+/// Not for the first task, which a spare worker may get after hours, or never.
 bool ServerWorker::waits() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return awaiting_;
+  return awaiting_ && pieces_.front()->version >= 0;
 }
 
 bool ServerWorker::quiet() const { return post_->quiet(); }

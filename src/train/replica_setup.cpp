@@ -202,9 +202,9 @@ void Replica::receive_first_task() {
   if (peers_->first()) {
     run_.worker->begin_work();
     activity_.set_waiting(true);
-    run_.worker->wait_for_first([this] { run_.abort.check(); });
+    const bool end = run_.worker->wait_for_first([this] { run_.abort.check(); }).end;
     activity_.set_waiting(false);
-    receive_parameters(*run_.worker, *peers_, *net_);
+    if (!end) receive_parameters(*run_.worker, *peers_, *net_);
   }
   peers_->meet("first task");
   spread_parameters();

@@ -55,6 +55,25 @@ TEST(Doorbell, LosesNoRing) { expect_every_ring_heard({0, 0}); }
 // Rings that come between the last yield and sleep, and waits without yields between those with them.
 TEST(Doorbell, LosesNoRingAfterSpinning) { expect_every_ring_heard({2, 3}); }
 
+/// Or a device that has waited for hours would be taken for one that makes no progress, until it says what it
+/// does next.
+TEST(Doorbell, TheEndOfAWaitIsAHeartbeat) {
+  AbortState abort;
+  Doorbell bell(abort, {});
+  Activity activity("cpu:0");
+  activity.enter(Stage::exchange);
+  std::atomic<std::chrono::steady_clock::time_point> rung{};
+  std::thread ringer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    rung = std::chrono::steady_clock::now();
+    bell.ring();
+  });
+  bell.wait(activity, [&] { return rung.load() != std::chrono::steady_clock::time_point(); });
+  ringer.join();
+  EXPECT_FALSE(activity.state().waiting);
+  EXPECT_GE(activity.last_beat(), rung.load());
+}
+
 /// A waiter that does not spin at all is asleep when the abort comes, or about to be.
 TEST(Doorbell, AnAbortWakesTheSleeper) {
   ::signal(SIGALRM, on_alarm);

@@ -101,7 +101,7 @@ struct SimulatedWorker {
   }
 
   void begin() {
-    if (end->waits()) return;
+    if (!end->has_task()) return;
     const ServerWorker::Task task = end->task();
     if (task.end) {
       finished = true;
@@ -249,7 +249,7 @@ struct SimulatedInner {
     upwards.step(network.now(), {});
   }
   void publish() {
-    if (finished || upwards.waits()) return;
+    if (finished || !upwards.has_task()) return;
     const ServerWorker::Task task = upwards.task();
     if (task.end) {
       finished = true;

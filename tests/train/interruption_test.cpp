@@ -1,5 +1,6 @@
 // Promise 4: signals, kills and full disks lose nothing that was saved.
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include <filesystem>
 #include <random>
@@ -68,6 +69,16 @@ TEST_F(Interruption, EffectsOfSigintAndSighup) {
   EXPECT_EQ(states(), 1u);
 }
 
+/// Is a thread of that process in a call that opens a file?
+bool is_in_open(pid_t pid) {
+  std::error_code ended;
+  for (const auto& task : fs::directory_iterator(cat("/proc/", pid, "/task"), ended)) {
+    std::ifstream file(task.path() / "syscall");
+    if (long number = -1; file >> number && number == SYS_openat) return true;
+  }
+  return false;
+}
+
 TEST_F(Interruption, ASecondSignalEndsAtOnce) {
   // The polling thread is blocked by a file that nobody writes, so only the handler can end the process.
   ASSERT_EQ(::mkfifo(path("stuck.png").c_str(), 0600), 0);
@@ -81,6 +92,13 @@ TEST_F(Interruption, ASecondSignalEndsAtOnce) {
                   is_color: false source: ")" +
             path("list") + "\" root_folder: \"" + folder_ + "/\" } }" + net_behind_sources());
   const auto process = start_long();
+  bool stuck = false;
+  for (int i = 0; i < 1000 && !stuck; ++i) {
+    stuck = is_in_open(process->pid());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // nor does any other file take so long
+    stuck = stuck && is_in_open(process->pid());
+  }
+  ASSERT_TRUE(stuck) << process->text();
   process->signal(SIGINT);
   EXPECT_EQ(process->wait(0.3), -1);
   process->signal(SIGINT);

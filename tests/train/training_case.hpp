@@ -60,6 +60,7 @@ class TrainingFolder {
     static int next = 0;
     path_ = testing::TempDir() + "banyan_train_" + std::to_string(100000000 + ::getpid()) + "_" +
             std::to_string(1000 + next++);  // always the same length
+    std::filesystem::remove_all(path_);     // of a process that was killed and had this number too
     std::filesystem::create_directories(path_);
     if (order.empty())
       for (int i = 0; i < 50; ++i) order.push_back(i);

@@ -50,7 +50,9 @@ class Activity {
   /// Reports progress of something slow (first-iteration tuning, fsync, a cold disk).
   void beat();
   void set_idle() { stage_.store(Stage::idle, std::memory_order_relaxed); }
+  /// The end of a wait is a heartbeat: what was waited for has come, perhaps after hours.
   void set_waiting(bool waiting) {
+    if (!waiting) beat();
     waiting_.store(waiting, std::memory_order_relaxed);
     if (tracks_) trace_waiting(waiting);
   }

@@ -167,6 +167,8 @@ class ServerWorker : public WireProtocol, public RootParent {
   Task wait_for_first(const std::function<void()>& check);
   /// The task whose values came with the last bucket.
   Task task() const;
+  /// The values of task() are there, or it is the end.
+  bool has_task() const;
   /// Values of a piece, in host memory: valid until the piece is begun again.
   const char* values(int piece) const;
   /// What came with the first task.
