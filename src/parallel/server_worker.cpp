@@ -67,8 +67,7 @@ ServerWorker::Task ServerWorker::wait_for_first(const std::function<void()>& che
   for (;;) {
     {
       std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait_for(lock, kServerLook, [this] { return said_ready_ && !awaiting_; });
-      if (said_ready_ && !awaiting_) return task_;
+      if (changed_.wait_for(lock, kServerLook, [this] { return is_there(); })) return task_;
     }
     check();
   }
@@ -76,7 +75,7 @@ ServerWorker::Task ServerWorker::wait_for_first(const std::function<void()>& che
 
 bool ServerWorker::has_task() const {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return said_ready_ && !awaiting_;
+  return is_there();
 }
 
 ServerWorker::Task ServerWorker::task() const {

@@ -80,6 +80,12 @@ std::vector<int> processes_from(int first, int count) {
   return processes;
 }
 
+/// Spares included.
+std::vector<int> all_workers(const Run& run) {
+  const ParameterServerOptions& options = *run.options.parameter_server;
+  return processes_from(servers_of(options), workers_of(run) + options.spares);
+}
+
 parallel::ServerRules rules_of(const Run& run, std::int64_t first) {
   const ParameterServerOptions& options = *run.options.parameter_server;
   parallel::ServerRules rules;
@@ -330,8 +336,7 @@ Server::Server(Run& run, const Peers& peers, Net& net, Updater& updater, std::in
   for (int inner = 1; inner <= options.inner; ++inner)
     rules.below.push_back(static_cast<int>(workers_below(run, inner).size()));
   server_ = std::make_shared<parallel::ParameterServer>(
-      layout_, rules,
-      processes_from(options.servers, options.inner > 0 ? options.inner : workers_of(run) + options.spares));
+      layout_, rules, options.inner > 0 ? processes_from(options.servers, options.inner) : all_workers(run));
   options.uplink->carry(server_);
   warn_of_synchronized(net, devices_of_worker(run));
   if (options.servers > 1) LOG(INFO) << describe_shares(layout_);
@@ -477,10 +482,9 @@ void serve_further(Run& run, const Peers& peers, Net& net, Updater& updater) {
   const parallel::ServerLayout layout = layout_of(run, net);
   const std::vector<std::size_t> held = layout.held_by(run.process());
   const std::vector<int> numbers(held.begin(), held.end());
-  const ParameterServerOptions& options = *run.options.parameter_server;
-  parallel::WireUplink& uplink = *options.uplink;
-  const auto server = std::make_shared<parallel::FurtherServer>(
-      layout, run.process(), run.names, processes_from(options.servers, workers_of(run) + options.spares));
+  parallel::WireUplink& uplink = *run.options.parameter_server->uplink;
+  const auto server =
+      std::make_shared<parallel::FurtherServer>(layout, run.process(), run.names, all_workers(run));
   uplink.carry(server);
   std::vector<char> host;
   const auto publish = [&](std::int64_t version) {

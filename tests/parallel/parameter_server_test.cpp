@@ -391,6 +391,20 @@ struct Simulation {
     expected.push_back(std::move(next));
   }
 
+  /// No task was left out but of the last round of `workers`, which may not be used; returns how many.
+  std::int64_t expect_every_task(int workers) const {
+    std::int64_t next = 0;
+    for (const std::int64_t task : applied) {
+      if (task > server->counts().applied - workers) break;
+      EXPECT_EQ(task, next++) << "a task that nobody has computed";
+    }
+    return next;
+  }
+  /// After fetch(): those of the last version, but for roundings of numbers around 1.
+  void expect_values() const {
+    for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected.back()[i], 1e-13);
+  }
+
   /// With what further servers hold.
   void fetch() {
     server->fetch(
@@ -467,9 +481,11 @@ struct Simulation {
 class ParameterServerTest : public testing::Test {
  protected:
   void SetUp() override {
-    set_log_sink([](Severity, const std::string&, const std::source_location&) {});
+    said.clear();
+    set_log_sink([](Severity, const std::string& text, const std::source_location&) { said += text + "\n"; });
   }
   void TearDown() override { set_log_sink(nullptr); }
+  static inline std::string said;
 };
 
 /// One after the other, as one process with all workers' batches would.
@@ -697,9 +713,7 @@ TEST_F(ParameterServerTest, AStoppedWorkerIsTakenOutAndBack) {
 /// A disk that does not answer, in a process that lives: also below an inner server.
 TEST_F(ParameterServerTest, AWorkerWithoutDataIsTakenOutAndBack) {
   for (const int inner : {0, 2}) {
-    static std::string said;
     said.clear();
-    set_log_sink([](Severity, const std::string& text, const std::source_location&) { said += text + "\n"; });
     Simulation simulation(4, {}, 5, 0.01, {}, DType::f64, 1, inner);
     const int worker = inner + 2;
     const ParameterServer& server = inner > 0 ? *simulation.tree[0]->downwards : *simulation.server;
@@ -729,9 +743,7 @@ TEST_F(ParameterServerTest, AWorkerWithoutDataIsTakenOutAndBack) {
 /// Its tasks are computed by others, so that all batches are trained on.
 TEST_F(ParameterServerTest, WithoutAWorkerThatHasEndedTheRunGoesOn) {
   for (const int servers : {1, 2}) {
-    static std::string said;
     said.clear();
-    set_log_sink([](Severity, const std::string& text, const std::source_location&) { said += text + "\n"; });
     Simulation simulation(3, {}, 5, 0.01, {}, DType::f64, servers);
     const int victim = servers + 1;
     int passed = 0;
@@ -748,14 +760,8 @@ TEST_F(ParameterServerTest, WithoutAWorkerThatHasEndedTheRunGoesOn) {
     EXPECT_EQ(simulation.sizes.back(), 2u);
     EXPECT_THAT(said, HasSubstr(cat("Parameter server: ", ended(victim), "; it is taken out\n")));
     EXPECT_THAT(said, testing::Not(HasSubstr("not been heard of")));
-    std::int64_t next = 0;
-    for (const std::int64_t task : simulation.applied) {
-      if (task > counts.applied - 2) break;  // the last round's may not be used
-      EXPECT_EQ(task, next++) << "a task that nobody has computed";
-    }
-    EXPECT_GT(next, 400);
-    for (std::size_t i = 0; i < simulation.values.size(); ++i)
-      EXPECT_NEAR(simulation.values[i], simulation.expected.back()[i], 1e-13);
+    EXPECT_GT(simulation.expect_every_task(2), 400);
+    simulation.expect_values();
   }
 }
 
@@ -777,9 +783,7 @@ TEST_F(ParameterServerTest, SparesChangeNothingWhileAllWorkersTrain) {
 /// The tasks of the one that has ended are computed, too, and updates have as many differences as before.
 TEST_F(ParameterServerTest, ASpareTakesThePlaceOfAWorkerThatHasEnded) {
   for (const int servers : {1, 2}) {
-    static std::string said;
     said.clear();
-    set_log_sink([](Severity, const std::string& text, const std::source_location&) { said += text + "\n"; });
     Simulation simulation(4, with_spares(1), 5, 0.01, {}, DType::f64, servers);
     const int victim = servers + 1, spare = servers + 3;
     int passed = 0;
@@ -796,13 +800,8 @@ TEST_F(ParameterServerTest, ASpareTakesThePlaceOfAWorkerThatHasEnded) {
     EXPECT_THAT(said,
                 HasSubstr(cat("process ", spare, ", a spare worker, takes the place of one that is out\n")));
     EXPECT_THAT(describe(counts), HasSubstr("replaced by spare ones 1 times"));
-    std::int64_t next = 0;
-    for (const std::int64_t task : simulation.applied) {
-      if (task > counts.applied - 3) break;  // the last round's may not be used
-      EXPECT_EQ(task, next++) << "a task that nobody has computed";
-    }
-    for (std::size_t i = 0; i < simulation.values.size(); ++i)
-      EXPECT_NEAR(simulation.values[i], simulation.expected.back()[i], 1e-13);
+    EXPECT_GT(simulation.expect_every_task(3), 500);
+    simulation.expect_values();
   }
 }
 

@@ -212,7 +212,7 @@ TEST(Served, AnAsynchronousTreeLearns) {
   what.precision = RunPrecision::f32;
   what.iterations = 20;
   const double in_the_beginning = train_served(what, {1, 1}).trained.losses()[0];
-  what.iterations = 400;
+  what.iterations = 800;  // differences are older on a busy machine, and more are dropped
   ParameterServerOptions server = tree_of(2);
   server.wait_seconds = 0;
   server.staleness = 4;
@@ -221,8 +221,7 @@ TEST(Served, AnAsynchronousTreeLearns) {
   ASSERT_THAT(served.errors, Each(""));
   const std::vector<double> losses = served.trained.losses();
   ASSERT_EQ(losses.size(), 100U);  // the last ones: differences are used in another order in each run
-  // On a busy machine differences are older, and more are dropped: 0.57 has been seen.
-  EXPECT_LT(std::accumulate(losses.begin(), losses.end(), 0.0) / 100, 0.75 * in_the_beginning);
+  EXPECT_LT(std::accumulate(losses.begin(), losses.end(), 0.0) / 100, 0.5 * in_the_beginning);
 }
 
 TEST(Served, NoSnapshotBeforeTraining) {

@@ -209,6 +209,7 @@ class ServerWorker : public WireProtocol, public RootParent {
   void handle(int server, std::size_t bytes);
   void take_values(const ServerHeader& header, const char* data, std::size_t bytes);
   void note_arrival();
+  bool is_there() const { return said_ready_ && !awaiting_; }  ///< task_, or the end
   bool send_pieces();
   bool send_done();
   void miss_servers(const Silence& silence) const;
