@@ -1,5 +1,6 @@
 #include "io/hdf5_file.hpp"
 
+#include <atomic>
 #include <cstring>
 #include <fstream>
 
@@ -10,6 +11,8 @@
 
 namespace banyan::io {
 namespace {
+
+std::atomic<bool> rehearses = true;
 
 const LoadedBackend<Hdf5Backend>& backend() {
   constexpr const char* kLibrary = "libbanyan_hdf5.so";
@@ -44,9 +47,11 @@ bool looks_like_hdf5(const std::string& path) {
 }
 
 void rehearse_hdf5(const std::string& path, const std::function<void()>& read) {
-  if (!has_hdf5() || backend().table == nullptr) return;  // `read` will say so
+  if (!rehearses || !has_hdf5() || backend().table == nullptr) return;  // `read` will say what is missing
   backend().table->rehearse(path, read);
 }
+
+void stop_rehearsing_hdf5() { rehearses = false; }
 
 std::unique_ptr<Hdf5File> Hdf5File::open(const std::string& path) {
   return backend_for("reading", path).open(path);

@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <glog/logging.h>
 #include <malloc.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +17,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +27,7 @@
 #include "banyan/io/atomic_file.hpp"
 #include "fuzz/mutate.hpp"
 #include "fuzz/targets.hpp"
+#include "io/hdf5_file.hpp"
 
 // One allocation that no file of this size calls for is a fault (the sum over an input is checked below);
 // libraries in C, which check what malloc returns, are refused it: libhdf5 asks for any size that a damaged
@@ -171,11 +177,13 @@ void limit_time(bool limited) {
   ::alarm(limited ? kWaitSeconds : 0);
 }
 
+std::unique_ptr<MemoryWatch> memory;  // this process's
+
 /// Whether the target accepts the input.
 bool run(const Target& target, const std::string& input) {
-  static MemoryWatch memory;
+  if (memory == nullptr) memory = std::make_unique<MemoryWatch>();
   running = &input;
-  memory.start();
+  memory->start();
   limit_time(true);
   bool accepted = false;
   try {
@@ -186,12 +194,74 @@ bool run(const Target& target, const std::string& input) {
     fault(std::string("an exception that no user should see: ") + error.what());
   }
   limit_time(false);
-  const long grown = memory.grown() - static_cast<long>(input.size() / 1024);
+  const long grown = memory->grown() - static_cast<long>(input.size() / 1024);
   if (grown > kMostKilobytes) fault("took " + std::to_string(grown / 1024) + " MB more than its input");
   if (grown > kMuchKilobytes) return_freed_memory();
   running = nullptr;
   return accepted;
 }
+
+/// A copy of this process that reads one input after another without rehearsals (io/hdf5_file.hpp), which
+/// take most of the time otherwise. An input that ends it is for the process itself, which rehearses.
+class Copy {
+ public:
+  explicit Copy(const Target& target)
+      : input_(static_cast<char*>(
+            ::mmap(nullptr, kMostBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {
+    int ends[2];
+    if (input_ == MAP_FAILED || ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+      fault(std::strerror(errno));
+    std::fflush(stdout);
+    process_ = ::fork();
+    if (process_ < 0) fault(std::strerror(errno));
+    socket_ = ends[process_ == 0 ? 1 : 0];
+    ::close(ends[process_ == 0 ? 0 : 1]);
+    if (process_ == 0) serve(target);
+  }
+  ~Copy() {
+    ::close(socket_);
+    ::munmap(input_, kMostBytes);
+    int status = 0;
+    ::waitpid(process_, &status, 0);
+    if (!ended_ && status != 0) fault("memory is leaked by readers");
+  }
+  Copy(const Copy&) = delete;
+  Copy& operator=(const Copy&) = delete;
+
+  static constexpr std::size_t kMostBytes = 16 << 20;
+
+  /// Whether the target accepts the input, of at most so many bytes; nothing if the copy has ended.
+  std::optional<bool> run(const std::string& input) {
+    const std::size_t size = input.size();
+    input.copy(input_, size);
+    char accepted = 0;
+    ended_ = ::send(socket_, &size, sizeof size, MSG_NOSIGNAL) != sizeof size ||
+             ::recv(socket_, &accepted, 1, 0) != 1;
+    if (ended_) return std::nullopt;
+    return accepted != 0;
+  }
+
+ private:
+  [[noreturn]] void serve(const Target& target) {
+    kept_in[0] = '\0';
+    memory.reset();
+    io::stop_rehearsing_hdf5();
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, SIG_DFL);
+    const rlimit no_core{0, 0};
+    ::setrlimit(RLIMIT_CORE, &no_core);
+    if (std::freopen("/dev/null", "w", stderr) == nullptr) ::_exit(2);
+    for (std::size_t size; ::recv(socket_, &size, sizeof size, 0) == sizeof size;) {
+      const char accepted = fuzz::run(target, {input_, size}) ? 1 : 0;
+      if (::send(socket_, &accepted, 1, MSG_NOSIGNAL) != 1) break;
+    }
+    std::exit(0);  // where leaks are looked for
+  }
+
+  char* const input_;  // in memory that both share
+  pid_t process_;
+  int socket_;
+  bool ended_ = false;
+};
 
 void feed(const Target& target, const Options& options) {
   std::vector<std::string> inputs = target.seeds();
@@ -202,9 +272,17 @@ void feed(const Target& target, const Options& options) {
   const auto start = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   const std::size_t seeds = inputs.size();
+  std::unique_ptr<Copy> copy;
+  const auto accepts = [&](const std::string& input) {
+    if (!target.rehearses || input.size() > Copy::kMostBytes) return run(target, input);
+    if (copy == nullptr) copy = std::make_unique<Copy>(target);
+    if (const std::optional<bool> accepted = copy->run(input)) return *accepted;
+    copy.reset();
+    return run(target, input);
+  };
   for (; done < options.mutations && seconds() < options.seconds; ++done) {
     std::string input = mutator.mutate(inputs[mutator.below(inputs.size())], inputs);
-    if (!run(target, input)) continue;
+    if (!accepts(input)) continue;
     ++accepted;
     if (mutator.below(4) != 0) continue;
     if (inputs.size() < seeds + kKept)

@@ -13,6 +13,7 @@ struct Target {
   std::vector<std::string> (*seeds)();
   /// Reads `bytes` as the program would; a banyan::Error is an answer, anything else thrown is a fault.
   void (*run)(std::string_view bytes);
+  bool rehearses = false;  ///< in a copy of the process (io/hdf5_file.hpp)
 };
 
 const std::vector<Target>& targets();
