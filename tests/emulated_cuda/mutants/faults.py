@@ -45,7 +45,9 @@ STAGED_CONVOLUTIONS = gpu_tests("*ConvolutionTest.ForwardMatchesNaiveLoops/cuda_
 GRADIENTS_OF_CONVOLUTIONS = gpu_tests("*ConvolutionTest.Backward*/cuda_f32")
 STREAMS = gpu_tests("CudaStreams.Copies*:CudaStreams.Replicas*")
 TF32 = gpu_tests("Tf32.*RoundTheirFactors")
-SIXTEEN_BITS = gpu_tests("Layouts/Bf16Storage.*")
+PRODUCTS_IN_16_BITS = gpu_tests("Layouts/Bf16Storage.Products/*")
+CONVOLUTIONS_IN_16_BITS = gpu_tests("Layouts/Bf16Storage.*OfWeights*:Layouts/Bf16Storage.WeightsOfConvolutions*")
+ODD_PLACES = gpu_tests("Layouts/Bf16Storage.TensorsMayBeginAnywhere/*")
 PRODUCTS = gpu_tests("*Gemm.ZeroBetaIgnoresTheTarget/cuda_f32")
 UPDATES = gpu_tests("*Update.Sgd/cuda_f32")
 NARROW = gpu_tests("NcclTraining.SixteenBitsOfTwoGpusAreThoseOfTheHost")
@@ -129,11 +131,11 @@ MUTANTS = [
     Mutant("moments: the shift is another channel's", NORMALIZATION_UNIT, (("first[d * inner]) + mean", "first[0]) + mean"),), (NORMALIZATION_UNIT,), MOMENTS, ONLY_MOMENTS),
     Mutant("pooling: a pack's marks are the first channel's", "src/ops/common/pooling.hpp", (("static_cast<M>(where[k])", "static_cast<M>(where[0])"),),
            ("src/ops/cuda/pooling.cu",), POOLING),
-    host("gradients of weights are taken for bf16", CONVOLUTION, SIXTEEN_BITS, ("const DType found = a.algorithm == kColumnsAlgorithm ? dtype_ : factors_;", "const DType found = factors_;")),
-    host("gradients of weights in bf16 are left to cuDNN", "src/ops/cuda/convolution_plan.cpp", SIXTEEN_BITS, ("problem.dtype == DType::bf16) return true;", "problem.dtype == DType::bf16) return false;")),
-    Mutant("packs at odd places are read one too far", "src/ops/common/pack.hpp", (("from[first + w];", "from[first + w + 1];"),), (NORMALIZATION_UNIT,), SIXTEEN_BITS),
-    host("factors of convolutions are not rounded to bf16", CONVOLUTION, SIXTEEN_BITS, ("device().math() == Math::bf16;", "device().math() == Math::tf32;")),
-    host("a bf16 sum is not read before it is added to", "src/ops/cuda/gemm.cpp", SIXTEEN_BITS, ("  if (beta != 0) result.read(context);\n", "")),
+    host("gradients of weights are taken for bf16", CONVOLUTION, CONVOLUTIONS_IN_16_BITS, ("const DType found = a.algorithm == kColumnsAlgorithm ? dtype_ : factors_;", "const DType found = factors_;")),
+    host("gradients of weights in bf16 are left to cuDNN", "src/ops/cuda/convolution_plan.cpp", CONVOLUTIONS_IN_16_BITS, ("problem.dtype == DType::bf16) return true;", "problem.dtype == DType::bf16) return false;")),
+    Mutant("packs at odd places are read one too far", "src/ops/common/pack.hpp", (("from[first + w];", "from[first + w + 1];"),), (NORMALIZATION_UNIT,), ODD_PLACES),
+    host("factors of convolutions are not rounded to bf16", CONVOLUTION, CONVOLUTIONS_IN_16_BITS, ("device().math() == Math::bf16;", "device().math() == Math::tf32;")),
+    host("a bf16 sum is not read before it is added to", "src/ops/cuda/gemm.cpp", PRODUCTS_IN_16_BITS, ("  if (beta != 0) result.read(context);\n", "")),
     reduction("a position counted with 8 bits", ("rest = at - outer * inner;\n               r.add", "rest = static_cast<std::uint8_t>(at - outer * inner);\n               r.add")),
     host("products: TF32 in f32, f32 in TF32", HANDLES, TF32, ("device.math() == Math::tf32   ?", "device.math() != Math::tf32   ?")),
     host("convolutions: TF32 in f32, f32 in TF32", "src/ops/cuda/convolution_plan.cpp", TF32, ("device.math() == Math::tf32);", "device.math() != Math::tf32);")),
