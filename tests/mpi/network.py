@@ -8,7 +8,7 @@ usage: network.py [BUILD_FOLDER] [--table] [--schedules=N] [--seed=S] [--server]
                  S, S + 1, ... A run must end in time, with one error on each host and a failure as mpirun's exit code if the fault was one that
                  ends it, or go on and stop when it is told to; and leave no process behind.
   --server       the schedules with a parameter server, which goes on without a worker that is stopped or cut off; some of them with two servers
-                 (--servers=2), some with a tree (--server_tree)
+                 (--servers=2), some with a tree (--server_tree), some with spare workers (--spare_workers)
   --relay        the network is a program of our own (relay.cpp), as it is anyway where the kernel's tc cannot delay and lose packets
   --more=FLAGS   further flags of the trainers, separated by spaces
   --keep         leave the folder of the first schedule that fails
@@ -39,6 +39,7 @@ MPIRUN_ENDS = 30  # itself, when a process was killed
 SILENCE = 1  # after so long a server goes on without a worker
 TO_START = 20  # the least time that processes have to find each other
 MOST_HOSTS, MOST_OF_TREE = 4, 5
+HELD_UP = "the message library has not returned"
 
 NET = """
 layer { name: "digits" type: "Data" top: "data" top: "label" transform_param { scale: 0.00390625 }
@@ -256,20 +257,23 @@ def wait_until(reached, seconds):
 
 
 class Mode:
-    """How the processes train: together, or with a parameter server, of which there may be several, or a tree (`inner` servers below process 0)."""
+    """How the processes train: together, or with a parameter server, of which there may be several, or a tree (`inner` servers below process 0);
+    the last `spares` workers wait for the place of another one."""
 
-    def __init__(self, server=False, servers=1, inner=0):
-        self.server, self.servers, self.inner = server, servers, inner
+    def __init__(self, server=False, servers=1, inner=0, spares=0):
+        self.server, self.servers, self.inner, self.spares = server, servers, inner, spares
 
     def flags(self):
         if not self.server:
             return ["--uplink=mpi"]
         words = ["--parameter_server", f"--silence={SILENCE}"]
         words += [f"--servers={self.servers}"] if self.servers > 1 else []
+        words += [f"--spare_workers={self.spares}"] if self.spares else []
         return words + ([f"--server_tree={self.inner}"] if self.inner else [])
 
     def __str__(self):
-        return f"{self.servers} servers, " if self.servers > 1 else f"a tree of {self.inner}, " if self.inner else ""
+        form = f"{self.servers} servers, " if self.servers > 1 else f"a tree of {self.inner}, " if self.inner else ""
+        return form + (f"{self.spares} spare, " if self.spares else "")
 
     def can_do_without(self, process, processes):
         """Does the run go on when this process is silent for ever?"""
@@ -286,12 +290,12 @@ def draw_mode(draw, server):
     if not server:
         return Mode(), draw.randint(2, MOST_HOSTS)
     kind = draw.choice(("one", "one", "several", "tree"))
-    if kind == "one":
-        return Mode(True), draw.randint(2, MOST_HOSTS)
-    if kind == "several":
-        return Mode(True, servers=2), draw.randint(3, MOST_HOSTS)
-    hosts = draw.randint(3, MOST_OF_TREE)
-    return Mode(True, inner=draw.randint(1, (hosts - 1) // 2)), hosts
+    if kind == "tree":
+        hosts = draw.randint(3, MOST_OF_TREE)
+        return Mode(True, inner=draw.randint(1, (hosts - 1) // 2)), hosts
+    servers = 1 if kind == "one" else 2
+    hosts = draw.randint(servers + 1, MOST_HOSTS)
+    return Mode(True, servers, spares=draw.choice((0, draw.randint(0, hosts - servers - 1)))), hosts
 
 
 class Run:
@@ -447,9 +451,10 @@ def wrong_errors(run, faults):
     for process, said in errors.items():
         if len(said) > 1:
             return f"process {process} said {len(said)} errors"
-        # One that is cut off, or held up in MPI, can only say that it hears nobody; a slow or broken network may have been noticed before the last fault.
-        blamed = {fault.process for fault in faults}
-        words = ["the message library has not returned"]
+        # One that is cut off, or held up in MPI, can only say that it hears nobody, and is not heard of by others; a slow or broken network may have
+        # been noticed before the last fault.
+        blamed = {fault.process for fault in faults} | {other for other, held_up in errors.items() if HELD_UP in held_up[0]}
+        words = [HELD_UP]
         words += [f"{start}process {other}{end}" for other in blamed for start, end in (("", " on "), ("MPI: sending to ", ":"))]
         if run.mode.server:
             words.append("has not heard of any worker")
