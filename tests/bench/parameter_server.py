@@ -87,17 +87,20 @@ def counts_in(log):
 
 
 def write(options, solver, made):
-    """The page with all rows, and a bar for each row's mean accuracy, with those of single seeds as lines."""
+    """The page with all rows, and a bar for each row's mean accuracy, with the lowest of several seeds as a line."""
     path = pathlib.Path(options["write"])
     title = options["title"] or "Accuracy by the way of training"
     means = [round(sum(accuracies) / len(accuracies), 2) for _, accuracies, _ in made]
     least = [round(min(accuracies), 2) for _, accuracies, _ in made]
-    drawing = {"kind": "bars", "title": title, "y": "accuracy, %", "labels": [name for name, _, _ in made],
-               "series": {"mean of the seeds": means}, "marks": {"lowest": least}}
+    drawing = {"kind": "bars", "title": title, "y": "accuracy, %", "labels": [name for name, _, _ in made]}
+    if "," in options["seeds"]:
+        drawing |= {"series": {"mean of the seeds": means}, "marks": {"lowest": least}}
+    else:
+        drawing |= {"series": {f"random seed {options['seeds']}": means}}
     plotted = common.plot(path.parent, path.name, options["python"], drawing)
     fields = f', with `{options["set"]}`' if options["set"] else ""
     about = (f"{datetime.date.today().isoformat()}, {common.cpu_name()}, {len(os.sched_getaffinity(0))} cores. {solver}{fields}: "
-             f"{options['updates']} updates, random seeds {options['seeds']}; a thread for each process.")
+             f"{options['updates']} updates, random {'seeds' if ',' in options['seeds'] else 'seed'} {options['seeds']}; a thread for each process.")
     cells = [[name, ", ".join(f"{value:.2f}" for value in accuracies), *counts] for name, accuracies, counts in made]
     header = ["", "accuracy, %, by seed", "differences used", "dropped", "mean age", "received MB", "of"]
     common.save_markdown(path.parent, path.name, title, [about, "", common.table(header, cells), "", "Made by `tests/bench/parameter_server.py`."],
