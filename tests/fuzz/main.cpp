@@ -45,6 +45,7 @@ extern "C" const char* __lsan_default_suppressions() {  // NOLINT(bugprone-reser
 extern "C" [[gnu::weak]] void __sanitizer_set_death_callback(
     void (*callback)());                                      // NOLINT(bugprone-reserved-identifier)
 extern "C" [[gnu::weak]] void __sanitizer_purge_allocator();  // NOLINT(bugprone-reserved-identifier)
+extern "C" [[gnu::weak]] void __lsan_do_leak_check();         // NOLINT(bugprone-reserved-identifier)
 
 namespace banyan::fuzz {
 namespace {
@@ -254,7 +255,8 @@ class Copy {
       const char accepted = fuzz::run(target, {input_, size}) ? 1 : 0;
       if (::send(socket_, &accepted, 1, MSG_NOSIGNAL) != 1) break;
     }
-    std::exit(0);  // where leaks are looked for
+    if (__lsan_do_leak_check != nullptr) __lsan_do_leak_check();
+    ::_exit(0);  // temporary files are the first process's
   }
 
   char* const input_;  // in memory that both share
