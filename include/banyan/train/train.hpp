@@ -16,6 +16,7 @@
 #include "banyan/observe/run_board.hpp"
 #include "banyan/observe/timeline.hpp"
 #include "banyan/parallel/difference_coding.hpp"
+#include "banyan/parallel/link_cost.hpp"
 #include "banyan/tensor/dtype.hpp"
 #include "banyan/train/run_precision.hpp"
 #include "banyan/train/solver_settings.hpp"
@@ -85,6 +86,8 @@ struct TrainOptions {
   Pinning pinning = Pinning::automatic;
   std::size_t memory_limit = 0;  ///< bytes that each device may use; 0: no limit
   std::string tree = "auto";     ///< auto, pairs, chain, star or a file (parallel::choose_tree)
+  /// Of the tree's edges, instead of what they are measured to be: chunks are then the same in every run.
+  std::optional<parallel::LinkCost> link_cost;
   /// Joins this process to others that train the same net on their own devices; outlives the call. The solver
   /// must then set random_seed. Process 0 writes the snapshots. nullptr: there are no others.
   parallel::Uplink* uplink = nullptr;
