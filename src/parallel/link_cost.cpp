@@ -4,17 +4,16 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <future>
 #include <limits>
 #include <memory>
 #include <optional>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "banyan/base/error.hpp"
 #include "banyan/parallel/link_check.hpp"
 #include "banyan/parallel/worker_group.hpp"
+#include "base/another_thread.hpp"
 
 namespace banyan::parallel {
 namespace {
@@ -61,17 +60,6 @@ double measure_handover(const std::vector<Member>& members, SpinPolicy policy) {
   WorkerGroup(group, abort, {}).run(take_part);
   std::nth_element(laps.begin(), laps.begin() + kMeasures / 2, laps.end());
   return laps[kMeasures / 2];
-}
-
-template <class Work>
-auto on_another_thread(const Work& work) {
-  std::future<decltype(work())> result;
-  try {
-    result = std::async(std::launch::async, work);
-  } catch (const std::system_error& error) {
-    runtime_failure("cannot start a thread: ", error.code().message());
-  }
-  return result.get();
 }
 
 }  // namespace
@@ -134,7 +122,7 @@ MeasuredLinks measure_link_cost(const Tree& tree, const std::vector<Member>& mem
     if (host && in_host) return *in_host;
     const Access access = reader.access != nullptr ? reader.access->between(owner, *reader.device)
                                                    : usual_access(owner, *reader.device);
-    const LinkSpeed speed = on_another_thread([&] {  // this one keeps its device
+    const LinkSpeed speed = on_another_thread([&] {
       reader.device->make_current();
       return measure_link(owner, *reader.device, access, kBytes, kRepeats);
     });

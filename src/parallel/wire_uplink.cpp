@@ -42,8 +42,10 @@ constexpr int kMostTurns = 3;
 constexpr double kToStart = 5;
 /// A text travels in such parts, so that the others see it move.
 constexpr std::size_t kSharePart = std::size_t{16} << 20;
-/// How long the thread polls for something that a device waits for before it sleeps between polls.
+/// How long the thread polls for something that a device waits for before it sleeps between polls; it yields
+/// its core after so many polls: a yield costs more than a poll, even if nobody else wants the core.
 constexpr std::chrono::microseconds kSpin{2000}, kShortSpin{30};
+constexpr int kPollsBetweenYields = 8;
 /// Between polls: while devices wait, while they compute and something is under way (the thread may need one
 /// of their cores), and while nothing is. What begins here wakes the thread.
 constexpr std::chrono::microseconds kNap{20}, kLongNap{100}, kRest{2000};
@@ -795,6 +797,7 @@ class WireUplink::State {
     const Clock::time_point now = Clock::now();
     if (moved) {
       moved_ = now;
+      polls_ = 0;
       return;
     }
     const bool protocol_busy = protocol_ && (protocol_->waits() || !protocol_->quiet());
@@ -803,7 +806,7 @@ class WireUplink::State {
     const auto spin = waited_for ? kSpin : under_way_ > 0 ? kShortSpin : std::chrono::microseconds(0);
     if (now - moved_ < spin) {
       lock.unlock();
-      std::this_thread::yield();
+      if (++polls_ % kPollsBetweenYields == 0) std::this_thread::yield();
       return;
     }
     const auto pause = waited_for ? kNap : under_way_ > 0 || protocol_busy ? kLongNap : kRest;
@@ -858,6 +861,7 @@ class WireUplink::State {
   int waited_for_ = 0;  ///< exchanges that devices wait for
   bool telling_ = false;
   Clock::time_point moved_;
+  int polls_ = 0;  ///< since then, in vain
   std::atomic<std::uint64_t> beats_{0};  ///< of that thread
   std::thread thread_, guard_;
 };

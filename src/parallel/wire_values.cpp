@@ -42,20 +42,29 @@ void take(const char* packed, std::int64_t begin, std::int64_t count, DType type
 
 /// A cache line that another process has read must be asked for once more to be written, and one that a
 /// device has written lies in its core's cache. These are asked for to be written, all at once, before they
-/// are read: one request each instead of two, and none that waits for the one before it.
-template <class T>
-void fetch_to_write(T* values, std::int64_t count) {
-  constexpr std::int64_t kLine = 64 / static_cast<std::int64_t>(sizeof(T));
-  for (std::int64_t i = 0; i < count; i += kLine) __builtin_prefetch(values + i, /*rw=*/1);
+/// are read: one request each instead of two, and none that waits for the one before it. The baseline of x86
+/// has no such request, and its compilers then ask for a line to be read; but processors ignore what they
+/// lack.
+void fetch_to_write(const char* begin, std::int64_t bytes) {
+  for (std::int64_t i = 0; i < bytes; i += 64)
+#if defined(__x86_64__)
+    asm volatile("prefetchw %0" : : "m"(begin[i]));
+#else
+    __builtin_prefetch(begin + i, /*rw=*/1);
+#endif
 }
 
 /// Calls add(begin, size) for one block after the other, while the next one of `out` is fetched.
 template <class T, class Add>
 void in_blocks(std::int64_t count, T* out, const Add& add) {
-  fetch_to_write(out, std::min(kBlock, count));
+  const auto fetch = [out](std::int64_t first, std::int64_t values) {
+    fetch_to_write(reinterpret_cast<const char*>(out + first),
+                   values * static_cast<std::int64_t>(sizeof(T)));
+  };
+  fetch(0, std::min(kBlock, count));
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const std::int64_t size = std::min(kBlock, count - begin), next = begin + size;
-    fetch_to_write(out + next, std::min(kBlock, count - next));
+    fetch(next, std::min(kBlock, count - next));
     add(begin, size);
   }
 }

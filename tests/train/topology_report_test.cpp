@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "banyan/device/cores.hpp"
+#include "banyan/device/device.hpp"
 #include "banyan/train/commands.hpp"
+#include "train/commands/link_measure.hpp"
 
 namespace banyan {
 namespace {
@@ -139,6 +142,21 @@ TEST(TopologyCommand, DrawsTheGraphOfTheTreeThatIsAskedFor) {
   options.tree = "chain";
   options.dot = true;
   EXPECT_THAT(describe_topology(options), HasSubstr("1 -- 2 [label=\"MEM\"]"));
+}
+
+/// What is measured next asks how many cores there are.
+TEST(TopologyCommand, MeasuringLinksLeavesTheCallerItsCores) {
+  const std::vector<int> before = allowed_cores();
+  if (before.size() < 2) GTEST_SKIP() << "one core";
+  CpuDeviceOptions bound;
+  bound.threads = 1;
+  bound.cores = {before[0]};
+  const auto first = make_cpu_device(0, bound), second = make_cpu_device(1, bound);
+  TopologyReport report{{"cpu:0", "cpu:1"},      false, 1,  2, LinkMatrix(2, LinkClass::memory), "auto",
+                        parallel::chain_tree(2), false, {}, {}};
+  measure_links({first.get(), second.get()}, report);
+  EXPECT_EQ(report.measured.size(), 2U);
+  EXPECT_EQ(allowed_cores(), before);
 }
 
 TEST(TopologyCommand, OneDeviceNeedsNoTree) {

@@ -104,7 +104,7 @@ class MpiWire : public Wire {
 
   bool progress() override {
     const Clock::time_point now = Clock::now();
-    const int calls = now - std::exchange(last_, now) < kOften ? 1 : kCalls;
+    const int calls = now - std::exchange(last_, now) < kOften ? kFewCalls : kCalls;
     for (int call = 0; call < calls && done_.empty() && failed_.empty(); ++call) find_done();
     const bool any = !done_.empty() || !failed_.empty();
     while (!done_.empty()) {
@@ -135,6 +135,8 @@ class MpiWire : public Wire {
   /// Open MPI looks at its sockets in every eighth call only: all are made at once unless the thread calls
   /// progress() so often that they come anyway.
   static constexpr int kCalls = 8;
+  /// Even then two: what ends in a call is told by the next one.
+  static constexpr int kFewCalls = 2;
   static constexpr std::chrono::microseconds kOften{20};
 
   struct Transfer {

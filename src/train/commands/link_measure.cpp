@@ -1,6 +1,7 @@
 #include "link_measure.hpp"
 
 #include "banyan/device/device.hpp"
+#include "base/another_thread.hpp"
 
 namespace banyan {
 namespace {
@@ -31,9 +32,10 @@ void measure_links(const std::vector<Device*>& devices, TopologyReport& report) 
       const bool edge = report.tree.parent(from, report.tree.root()) == to ||
                         report.tree.parent(to, report.tree.root()) == from;
       if (from == to || (report.edges_only && !edge)) continue;
-      report.measured.push_back(measure(*devices[static_cast<std::size_t>(from)],
-                                        *devices[static_cast<std::size_t>(to)], from, to,
-                                        report.links.at(from, to)));
+      report.measured.push_back(on_another_thread([&] {
+        return measure(*devices[static_cast<std::size_t>(from)], *devices[static_cast<std::size_t>(to)], from,
+                       to, report.links.at(from, to));
+      }));
       if (report.stalled()) return;
     }
 }
