@@ -44,13 +44,15 @@ done
 
 say() { printf '\n== %s\n' "$*"; }
 
-# A fresh folder compiles several sources at a time, and kernels for the GPUs that are here, or else for one kind: to compile
-# them for several tests nothing more.
+# A fresh folder compiles several sources at a time, and kernels for the GPUs that are here, or else for one kind and without
+# optimization: more tests nothing.
 configure() {  # preset
   [ ! -f "build/$1/build.ninja" ] || return 0
   local gpus
   gpus=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | grep -x '[0-9][0-9]*' | sort -un | paste -sd ';') || gpus=
-  cmake --preset "$1" -DBANYAN_UNITY=ON "-DBANYAN_CUDA_ARCHITECTURES=${gpus:-90}"
+  local cuda=("-DBANYAN_CUDA_ARCHITECTURES=${gpus:-90}")
+  [ -n "$gpus" ] || cuda+=(-DBANYAN_CUDA_OPTIMIZE=OFF)
+  cmake --preset "$1" -DBANYAN_UNITY=ON "${cuda[@]}"
 }
 
 build() {  # preset [targets]

@@ -100,6 +100,9 @@ std::unique_ptr<DeviceCores> cores_for(const TrainOptions& options, int threads)
 }
 
 void make_devices(Run& run, int threads) {
+  LOG_IF(WARNING, run.options.devices[0].kind == DeviceKind::cuda && !cuda_version_numbers().optimized)
+      << "The GPUs' kernels were compiled without optimization: configure with -DBANYAN_CUDA_OPTIMIZE=ON and "
+      << "build again";
   std::map<int, int> replicas;  // on the same GPU so far
   for (const DeviceChoice& choice : run.options.devices) {
     if (choice.kind == DeviceKind::cuda) {

@@ -132,6 +132,20 @@ TEST(DoctorGpu, EachFaultIsFound) {
   }
 }
 
+TEST(DoctorGpu, KernelsWithoutOptimization) {
+  CudaVersions versions = matching();
+  versions.optimized = false;
+  Findings findings;
+  judge_gpu("gpu:0", gpu(), versions, healthy(), findings);
+  std::vector<Finding> bad;
+  for (const Finding& finding : findings.all())
+    if (finding.kind != FindingKind::ok) bad.push_back(finding);
+  ASSERT_EQ(bad.size(), 1U);
+  EXPECT_EQ(bad[0].kind, FindingKind::warning);
+  EXPECT_THAT(bad[0].text, HasSubstr("without optimization"));
+  EXPECT_THAT(bad[0].remedy, HasSubstr("BANYAN_CUDA_OPTIMIZE"));
+}
+
 TEST(DoctorGpu, MemoryThatNobodySeenHolds) {
   CudaGpu held = gpu();
   held.free = held.memory / 2;

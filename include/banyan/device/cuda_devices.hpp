@@ -23,6 +23,7 @@ struct CudaVersions {
   int cudnn = 0, cudnn_built_with = 0;
   int cudnn_runtime = 0;           ///< CUDA that the loaded cuDNN was made for; 0: it does not tell
   std::vector<int> architectures;  ///< with native kernels, such as 80; newer GPUs compile those of the last
+  bool optimized = true;           ///< the kernels, when the program was built
 };
 /// Throws bad_input without the CUDA back end.
 CudaVersions cuda_version_numbers();

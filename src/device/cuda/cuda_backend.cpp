@@ -39,6 +39,9 @@ CudaVersions version_numbers() {
   found.cudnn_built_with = CUDNN_VERSION;
   found.cudnn_runtime = static_cast<int>(cudnnGetCudartVersion());
   found.architectures = architectures();
+#ifdef BANYAN_CUDA_NOT_OPTIMIZED
+  found.optimized = false;
+#endif
   return found;
 }
 
@@ -48,7 +51,7 @@ std::string versions() {
   const bool has_driver = driver != 0;
   return cat("CUDA ", cuda_version(runtime), ", driver for CUDA ", has_driver ? cuda_version(driver) : "none",
              ", cuDNN ", cudnn / 10000, ".", cudnn % 10000 / 100, ".", cudnn % 100, ", cuBLAS ",
-             ops::cublas_version());
+             ops::cublas_version(), found.optimized ? "" : ", slow kernels (BANYAN_CUDA_OPTIMIZE=OFF)");
 }
 
 int device_count(std::string* why) {

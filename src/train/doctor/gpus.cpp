@@ -47,8 +47,12 @@ std::string percent(double part, double whole) {
 }
 
 /// Which kernels the GPU runs.
-void judge_kernels(const std::string& topic, const CudaGpu& gpu, const std::vector<int>& architectures,
+void judge_kernels(const std::string& topic, const CudaGpu& gpu, const CudaVersions& versions,
                    Findings& findings) {
+  if (!versions.optimized)
+    findings.warn(topic, "the program's kernels were compiled without optimization",
+                  "configure with -DBANYAN_CUDA_OPTIMIZE=ON and build again");
+  const std::vector<int>& architectures = versions.architectures;
   if (architectures.empty()) return;
   const int least = *std::min_element(architectures.begin(), architectures.end());
   std::vector<std::string> texts;
@@ -259,7 +263,7 @@ void judge_versions(const CudaVersions& versions, const std::string& driver, Fin
 void judge_gpu(const std::string& topic, const CudaGpu& gpu, const CudaVersions& versions,
                const std::optional<GpuState>& state, Findings& findings) {
   judge_memory(topic, gpu, state, findings);
-  judge_kernels(topic, gpu, versions.architectures, findings);
+  judge_kernels(topic, gpu, versions, findings);
   if (!state) return;
   judge_mode(topic, *state, findings);
   judge_errors(topic, *state, findings);
