@@ -1,5 +1,5 @@
-// One piece of work on a thread of its own, for what it would leave behind on the caller's: the current device
-// and the cores that this binds the thread to.
+// One piece of work on a thread of its own, for what it would leave behind on the caller's: the current
+// device and the cores that this binds the thread to.
 #pragma once
 
 #include <future>

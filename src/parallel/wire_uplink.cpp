@@ -861,7 +861,7 @@ class WireUplink::State {
   int waited_for_ = 0;  ///< exchanges that devices wait for
   bool telling_ = false;
   Clock::time_point moved_;
-  int polls_ = 0;  ///< since then, in vain
+  int polls_ = 0;                        ///< since then, in vain
   std::atomic<std::uint64_t> beats_{0};  ///< of that thread
   std::thread thread_, guard_;
 };

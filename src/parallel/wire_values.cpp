@@ -58,8 +58,7 @@ void fetch_to_write(const char* begin, std::int64_t bytes) {
 template <class T, class Add>
 void in_blocks(std::int64_t count, T* out, const Add& add) {
   const auto fetch = [out](std::int64_t first, std::int64_t values) {
-    fetch_to_write(reinterpret_cast<const char*>(out + first),
-                   values * static_cast<std::int64_t>(sizeof(T)));
+    fetch_to_write(reinterpret_cast<const char*>(out + first), values * static_cast<std::int64_t>(sizeof(T)));
   };
   fetch(0, std::min(kBlock, count));
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
