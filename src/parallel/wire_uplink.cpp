@@ -46,6 +46,8 @@ constexpr std::size_t kSharePart = std::size_t{16} << 20;
 /// its core after so many polls: a yield costs more than a poll, even if nobody else wants the core.
 constexpr std::chrono::microseconds kSpin{2000}, kShortSpin{30};
 constexpr int kPollsBetweenYields = 8;
+/// How long it may keep the core from others that want it.
+constexpr std::chrono::microseconds kKeepsCore{60};
 /// Between polls: while devices wait, while they compute and something is under way (the thread may need one
 /// of their cores), and while nothing is. What begins here wakes the thread.
 constexpr std::chrono::microseconds kNap{20}, kLongNap{100}, kRest{2000};
@@ -806,7 +808,7 @@ class WireUplink::State {
     const auto spin = waited_for ? kSpin : under_way_ > 0 ? kShortSpin : std::chrono::microseconds(0);
     if (now - moved_ < spin) {
       lock.unlock();
-      if (++polls_ % kPollsBetweenYields == 0) std::this_thread::yield();
+      if (++polls_ % kPollsBetweenYields == 0) give_way(now);
       return;
     }
     const auto pause = waited_for ? kNap : under_way_ > 0 || protocol_busy ? kLongNap : kRest;
@@ -814,6 +816,19 @@ class WireUplink::State {
     work_.wait_for(lock, pause, [this] { return woken_; });
     napping_ = false;
     if (std::exchange(woken_, false)) moved_ = Clock::now();
+  }
+
+  /// Where another program wants the core, a yield costs a slice of its time, whatever comes meanwhile: after
+  /// a late one the thread polls on for a moment instead, and tries again after a number of polls.
+  void give_way(Clock::time_point now) {
+    if (unyielding_ > 0 && now - moved_ < kKeepsCore) {
+      --unyielding_;
+      return;
+    }
+    std::this_thread::yield();
+    after_late_ =
+        Clock::now() - now > SpinGauge::kLate ? std::min(2 * after_late_ + 1, 255) : after_late_ / 4;
+    unyielding_ = after_late_;
   }
 
   const WireUplinkOptions options_;
@@ -861,6 +876,7 @@ class WireUplink::State {
   int waited_for_ = 0;  ///< exchanges that devices wait for
   bool telling_ = false;
   Clock::time_point moved_;
+  int unyielding_ = 0, after_late_ = 0;  ///< yields to be left out; at first, after the last one
   int polls_ = 0;                        ///< since then, in vain
   std::atomic<std::uint64_t> beats_{0};  ///< of that thread
   std::thread thread_, guard_;
