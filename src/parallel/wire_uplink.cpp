@@ -20,6 +20,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/observe/panel.hpp"
+#include "banyan/parallel/spin.hpp"
 #include "parallel/process_watch.hpp"
 #include "parallel/slot_exchange.hpp"
 
@@ -818,17 +819,17 @@ class WireUplink::State {
     if (std::exchange(woken_, false)) moved_ = Clock::now();
   }
 
-  /// Where another program wants the core, a yield costs a slice of its time, whatever comes meanwhile: after
-  /// a late one the thread polls on for a moment instead, and tries again after a number of polls.
+  /// Where another program wants the core, a yield costs a slice of its time, whatever comes meanwhile: for a
+  /// moment the thread polls on instead, as often as the gauge says.
   void give_way(Clock::time_point now) {
-    if (unyielding_ > 0 && now - moved_ < kKeepsCore) {
-      --unyielding_;
-      return;
-    }
-    std::this_thread::yield();
-    after_late_ =
-        Clock::now() - now > SpinGauge::kLate ? std::min(2 * after_late_ + 1, 255) : after_late_ / 4;
-    unyielding_ = after_late_;
+    const auto yield = [now] {
+      std::this_thread::yield();
+      return Clock::now() - now;
+    };
+    if (now - moved_ < kKeepsCore)
+      yields_.spin(yield, [] { return true; });
+    else
+      yield();
   }
 
   const WireUplinkOptions options_;
@@ -876,8 +877,8 @@ class WireUplink::State {
   int waited_for_ = 0;  ///< exchanges that devices wait for
   bool telling_ = false;
   Clock::time_point moved_;
-  int unyielding_ = 0, after_late_ = 0;  ///< yields to be left out; at first, after the last one
-  int polls_ = 0;                        ///< since then, in vain
+  int polls_ = 0;  ///< since then, in vain
+  SpinGauge yields_{{0, 1}};
   std::atomic<std::uint64_t> beats_{0};  ///< of that thread
   std::thread thread_, guard_;
 };

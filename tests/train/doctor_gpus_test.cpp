@@ -75,10 +75,18 @@ GpuState healthy() {
   return state;
 }
 
-std::vector<Finding> judged(const GpuState& state, const CudaGpu& of_cuda = gpu()) {
+std::vector<Finding> judged(const GpuState& state, const CudaGpu& of_cuda = gpu(),
+                            const CudaVersions& versions = matching()) {
   Findings findings;
-  judge_gpu("gpu:0", of_cuda, matching(), state, findings);
+  judge_gpu("gpu:0", of_cuda, versions, state, findings);
   return findings.all();
+}
+
+std::vector<Finding> bad_ones(const std::vector<Finding>& findings) {
+  std::vector<Finding> bad;
+  for (const Finding& finding : findings)
+    if (finding.kind != FindingKind::ok) bad.push_back(finding);
+  return bad;
 }
 
 TEST(DoctorGpu, Healthy) {
@@ -121,9 +129,7 @@ TEST(DoctorGpu, EachFaultIsFound) {
   for (const Case& one : cases) {
     GpuState state = healthy();
     one.change(state);
-    std::vector<Finding> bad;
-    for (const Finding& finding : judged(state))
-      if (finding.kind != FindingKind::ok) bad.push_back(finding);
+    const std::vector<Finding> bad = bad_ones(judged(state));
     ASSERT_EQ(bad.size(), 1u) << one.words;
     EXPECT_EQ(bad[0].kind, one.kind) << one.words;
     EXPECT_THAT(bad[0].text, HasSubstr(one.words));
@@ -135,11 +141,7 @@ TEST(DoctorGpu, EachFaultIsFound) {
 TEST(DoctorGpu, KernelsWithoutOptimization) {
   CudaVersions versions = matching();
   versions.optimized = false;
-  Findings findings;
-  judge_gpu("gpu:0", gpu(), versions, healthy(), findings);
-  std::vector<Finding> bad;
-  for (const Finding& finding : findings.all())
-    if (finding.kind != FindingKind::ok) bad.push_back(finding);
+  const std::vector<Finding> bad = bad_ones(judged(healthy(), gpu(), versions));
   ASSERT_EQ(bad.size(), 1U);
   EXPECT_EQ(bad[0].kind, FindingKind::warning);
   EXPECT_THAT(bad[0].text, HasSubstr("without optimization"));
