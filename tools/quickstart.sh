@@ -20,7 +20,7 @@ say "1/4 Packages"
 tools/install_packages.sh
 
 say "2/4 Build (some minutes the first time)"
-[ -f build/release/build.ninja ] || cmake --preset release -DBANYAN_UNITY=ON
+[ -f build/release/build.ninja ] || cmake --preset release
 cmake --build --preset release --target trainer make_digits convert_mnist convert_imageset
 
 say "3/4 Data: drawn digits in $data"

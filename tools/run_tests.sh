@@ -13,6 +13,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 cores=$(nproc)
+jobs=$((cores + 1))  # many tests mostly wait
 threaded='^(device|parallel|mpi|train|data|observe|metrics|emulated|emulated_cuda)$'
 
 alone='SimulateTest\.'  # they compare predicted with measured times
@@ -44,7 +45,7 @@ done
 
 say() { printf '\n== %s\n' "$*"; }
 
-# A fresh folder compiles several sources at a time, and kernels for the GPUs that are here, or else for one kind and without
+# A fresh folder compiles kernels for the GPUs that are here, or else for one kind and without
 # optimization: more tests nothing.
 configure() {  # preset
   [ ! -f "build/$1/build.ninja" ] || return 0
@@ -52,7 +53,7 @@ configure() {  # preset
   gpus=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | grep -x '[0-9][0-9]*' | sort -un | paste -sd ';') || gpus=
   local cuda=("-DBANYAN_CUDA_ARCHITECTURES=${gpus:-90}")
   [ -n "$gpus" ] || cuda+=(-DBANYAN_CUDA_OPTIMIZE=OFF)
-  cmake --preset "$1" -DBANYAN_UNITY=ON "${cuda[@]}"
+  cmake --preset "$1" "${cuda[@]}"
 }
 
 build() {  # preset [targets]
@@ -93,11 +94,18 @@ check() {  # preset [ctest options]
   local preset=$1
   shift
   say "Tests: $preset"
-  # One more than there are cores: many tests mostly wait.
-  local options=(--test-dir "build/$preset" --output-on-failure --no-tests=error -j $((cores + 1)) "$@")
-  [ -z "$regex" ] || options+=(-R "$regex")
+  local options=(--test-dir "build/$preset" --output-on-failure --no-tests=error -j "$jobs" "$@")
+  if [ -n "$regex" ]; then
+    options+=(-R "$regex")
+    if [[ $(ctest "${options[@]}" -N) == *"Total Tests: 0"* ]]; then
+      echo "No test's name matches."
+      return
+    fi
+  fi
+  found=1
   ctest "${options[@]}"
 }
+found=
 
 check_format() {
   say "Format"
@@ -121,15 +129,15 @@ with_tsan() {
 case $what in
   format) check_format ;;
   release)
-    build release
+    build release tests
     check release
     ;;
   asan)
-    build asan
+    build asan tests
     check asan
     ;;
   tsan)
-    build tsan
+    build tsan tests
     with_tsan check tsan -L "$threaded"
     ;;
   portable)
@@ -154,7 +162,7 @@ case $what in
     fi
     tsan='tsan-tree test_device test_parallel'
     asan='asan test_io test_net test_device fuzz'
-    build release
+    build release tests
     if [ -n "$regex" ]; then
       check release
     else
@@ -170,6 +178,12 @@ case $what in
     end_ahead
     # shellcheck disable=SC2086
     build $asan
-    BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-60} check asan -L '^(io|net|device|fuzz)$'
+    BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-60} check asan -L '^(io|net|device)$'
+    jobs=$((2 * cores))  # each for its time, however much of the cores the others take
+    check asan -L '^fuzz$'
     ;;
 esac
+if [ -z "$found" ] && [ -n "$regex" ] && [ "$what" != fuzz ]; then
+  echo "run_tests: no test's name matches $regex" >&2
+  exit 2
+fi

@@ -45,7 +45,8 @@ template <class Cross>
 bool send_pattern(Probe& probe, double limit_seconds, const Cross& cross) {
   auto* out = static_cast<float*>(probe.host_out.get());
   auto* in = static_cast<float*>(probe.host_in.get());
-  for (std::int64_t i = 0; i < probe.source.count(); ++i) {
+  const std::int64_t words = probe.source.count();
+  for (std::int64_t i = 0; i < words; ++i) {
     out[i] = pattern(i);
     in[i] = -1;
   }
@@ -67,14 +68,15 @@ bool send_pattern(Probe& probe, double limit_seconds, const Cross& cross) {
 
 LinkCheck compare(const Probe& probe, const char* how) {
   const auto* in = static_cast<const float*>(probe.host_in.get());
+  const std::int64_t words = probe.source.count();
   std::int64_t wrong = 0, first = -1;
-  for (std::int64_t i = 0; i < probe.source.count(); ++i)
+  for (std::int64_t i = 0; i < words; ++i)
     if (in[i] != pattern(i)) {
       if (wrong++ == 0) first = i;
     }
   if (wrong == 0) return {};
-  return {LinkVerdict::corrupt, cat(wrong, " of ", probe.source.count(), " words differ when ", how,
-                                    ", the first at byte ", first * 4)};
+  return {LinkVerdict::corrupt,
+          cat(wrong, " of ", words, " words differ when ", how, ", the first at byte ", first * 4)};
 }
 
 /// Keeps the probe forever.

@@ -5,7 +5,7 @@ A mutant is one fault: texts replaced in one file (each must occur exactly once)
 and a short program that runs with the resulting library. It is caught by a violation of CUDA's rules, a
 failing test, a different loss than without the fault, or a program that does not end. The unmutated library
 comes first and must pass everything, then, of each library, a copy made in the mutants' way but without a fault.
-A library that does not load is no mutant that is caught: everything ends. Prints one line per mutant; the exit
+A library that does not load, or lacks an operator, is no mutant that is caught: everything ends. Prints one line per mutant; the exit
 code is 1 if one survives.
 
 Needs a build folder made by Ninja with the library lib/emulated_checked, gpu_tests and trainer in it.
@@ -47,6 +47,8 @@ snapshot_after_train: false
 # What the linker says of a library with a symbol missing, and Banyan of a back end that it cannot load.
 NOT_LOADED = re.compile(r".*(?:symbol lookup error|error while loading shared libraries|cannot load the CUDA back end"
                         r"|this build has no CUDA back end|belongs to another build).*")
+# A test calls what a mutant's unit was trimmed of.
+TRIMMED = re.compile(r".*operator \w+ has no implementation.*")
 LONGEST = 300  # seconds; the limit of a program without a fault, on a busy machine
 
 
@@ -134,9 +136,9 @@ def outcome_of(build, library_folder, program, settings, reference=None):
         text = (late.stdout or b"").decode(errors="replace")
         return Outcome("violation, then no end" if "CUDA VIOLATION" in text else "no end", [])
     text = done.stdout.decode(errors="replace")
-    not_loaded = NOT_LOADED.search(text)
-    if not_loaded:
-        sys.exit(f"{library_folder}: {' '.join(command)}: {not_loaded[0]}")
+    unusable = NOT_LOADED.search(text) or TRIMMED.search(text)
+    if unusable:
+        sys.exit(f"{library_folder}: {' '.join(command)}: {unusable[0]}")
     losses = re.findall(r"Iteration \d+.*loss = (\S+)", text)
     violation = re.search(r"EMULATED CUDA VIOLATION: (.*)", text)
     if violation:

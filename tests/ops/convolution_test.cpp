@@ -128,37 +128,41 @@ bool advance(Dims& index, const Dims& dims) {
 template <class Product>
 void for_each_product(const Case& c, Product product) {
   const ConvolutionGeometry& g = c.geometry;
-  const Dims out_dims = c.output_shape().dims(), kernel = c.weight_shape().dims();
+  const Dims out_dims = c.output_shape().dims(), window(g.kernel.begin(), g.kernel.end());
   const std::int64_t in_per_group = g.in_channels / g.group, out_per_group = g.out_channels / g.group;
+  const std::int64_t plane = c.input_shape().count(2), taps = c.weight_shape().count(2);
   Dims out(out_dims.size(), 0);
   std::int64_t out_index = 0;
   do {
-    Dims k(kernel.size() - 1, 0);  // input channel within the group, then the kernel's axes
-    const Dims k_dims(kernel.begin() + 1, kernel.end());
-    std::int64_t k_index = 0;
+    const std::int64_t first_channel = out[0] * g.in_channels + out[1] / out_per_group * in_per_group;
+    Dims k(window.size(), 0);
+    std::int64_t tap = 0;
     do {
-      std::int64_t in_index = out[0] * g.in_channels + out[1] / out_per_group * in_per_group + k[0];
+      std::int64_t place = 0;
       bool inside = true;
-      for (std::size_t axis = 0; axis < g.kernel.size(); ++axis) {
+      for (std::size_t axis = 0; axis < window.size(); ++axis) {
         const std::int64_t position =
-            out[axis + 2] * g.stride[axis] - g.pad[axis] + k[axis + 1] * g.dilation[axis];
+            out[axis + 2] * g.stride[axis] - g.pad[axis] + k[axis] * g.dilation[axis];
         inside = inside && position >= 0 && position < c.input[axis];
-        in_index = in_index * c.input[axis] + position;
+        place = place * c.input[axis] + position;
       }
-      const std::int64_t weight_index = out[1] * Shape(k_dims).count() + k_index;
       if (inside)
-        product(static_cast<std::size_t>(out_index), static_cast<std::size_t>(in_index),
-                static_cast<std::size_t>(weight_index));
-      ++k_index;
-    } while (advance(k, k_dims));
+        for (std::int64_t channel = 0; channel < in_per_group; ++channel)
+          product(static_cast<std::size_t>(out_index),
+                  static_cast<std::size_t>((first_channel + channel) * plane + place),
+                  static_cast<std::size_t>((out[1] * in_per_group + channel) * taps + tap));
+      ++tap;
+    } while (advance(k, window));
     ++out_index;
   } while (advance(out, out_dims));
 }
 
 /// Channel of each element of an output.
 std::size_t channel_of(const Case& c, std::size_t index) {
-  const Shape shape = c.output_shape();
-  return index / static_cast<std::size_t>(shape.count(2)) % static_cast<std::size_t>(shape[1]);
+  std::int64_t plane = 1;
+  for (int axis = 0; axis < c.geometry.spatial_axes(); ++axis)
+    plane *= c.geometry.output_length(axis, c.input[axis]);
+  return index / static_cast<std::size_t>(plane) % static_cast<std::size_t>(c.geometry.out_channels);
 }
 
 class ConvolutionTest : public DeviceTest {

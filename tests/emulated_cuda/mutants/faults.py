@@ -1,6 +1,7 @@
 """The faults of mutants.py."""
 import dataclasses
 import pathlib
+import re
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,14 +56,27 @@ PACKED = gpu_tests("*Narrow.*/cuda_f32")
 ONE, TWO = training("0"), training("0,1")
 ONE_TWICE = training("0,0")
 
-# Only batch_moments is kept: the rest would take most of the compile time.
-_NORMALIZATION = pathlib.Path(__file__).resolve().parents[3] / NORMALIZATION_UNIT
-ONLY_MOMENTS = tuple((line + ";", "") for line in _NORMALIZATION.read_text().split(";\n")
-                     if line.startswith("const Define ") and "define_batch_moments" not in line)
+# What a test does not use would take most of the compile time.
+_NORMALIZATION = (pathlib.Path(__file__).resolve().parents[3] / NORMALIZATION_UNIT).read_text()
+
+
+def only_operators(*names):
+    return tuple((line + ";", "") for line in _NORMALIZATION.split(";\n")
+                 if line.startswith("const Define ") and not any(f"define_{name}(" in line for name in names))
+
+
+ONLY_F32 = (("namespace {\n", "namespace {\ntemplate <class Body> void in_f32(const Body& body) { body.template operator()<float>(); }\n"),) + tuple(
+    (dispatch, "in_f32(") for dispatch in re.findall(r"dispatch_storage\([^,]+, \"\w+\", ", _NORMALIZATION))
+ONLY_MOMENTS = only_operators("batch_moments") + ONLY_F32
+ONLY_PASSES = only_operators("batch_moments", "finish_moments", "normalize_forward", "normalize_backward_sums", "normalize_backward") + ONLY_F32
 
 
 def reduction(name, *replace):
     return Mutant(name, BACKEND, replace, (NORMALIZATION_UNIT,), MOMENTS, ONLY_MOMENTS)
+
+
+def passes(name, *replace):
+    return Mutant(name, BACKEND, replace, (NORMALIZATION_UNIT,), NORMALIZATION, ONLY_PASSES)
 
 
 def kernel(name, unit, test, *replace):
@@ -126,8 +140,7 @@ MUTANTS = [
     reduction("columns in packs: all get the first one's sums", ("*here = mine[w];", "*here = mine[0];")),
     reduction("columns in packs: a batch of rows begins too late",
               ("row += kPacksAtOnce * step) {\n      PackOfReads<R", "row += (kPacksAtOnce + 1) * step) {\n      PackOfReads<R")),
-    kernel("columns in packs: all get the first one's terms", NORMALIZATION_UNIT, NORMALIZATION,
-           ("of_pack.value(terms[w], w)", "of_pack.value(terms[0], w)")),
+    passes("columns in packs: all get the first one's terms", ("of_pack.value(terms[w], w)", "of_pack.value(terms[0], w)")),
     Mutant("moments: the shift is another channel's", NORMALIZATION_UNIT, (("first[d * inner]) + mean", "first[0]) + mean"),), (NORMALIZATION_UNIT,), MOMENTS, ONLY_MOMENTS),
     Mutant("pooling: a pack's marks are the first channel's", "src/ops/common/pooling.hpp", (("static_cast<M>(where[k])", "static_cast<M>(where[0])"),),
            ("src/ops/cuda/pooling.cu",), POOLING),
@@ -149,7 +162,7 @@ MUTANTS = [
     # grids and shared memory
     reduction("a merge has a block too few", ("static_cast<unsigned>(dim), kernels::kMergeThreads", "static_cast<unsigned>(dim - 1), kernels::kMergeThreads")),
     reduction("columns: a block too few", ("(packs + width - 1) / width", "(packs + width - 1) / width - (packs > width ? 1 : 0)")),
-    kernel("columns: threads beyond the last one", NORMALIZATION_UNIT, NORMALIZATION, ("threadIdx.x;\n  if (d >= dim) return;\n", "threadIdx.x;\n")),
+    passes("columns: threads beyond the last one", ("threadIdx.x;\n  if (d >= dim) return;\n", "threadIdx.x;\n")),
     reduction("a block of 2048 threads", ("inline constexpr int kThreads = 256;", "inline constexpr int kThreads = 2048;")),
     reduction("shared memory is read before it is written",
               ("  State* mine = states + threadIdx.x;\n  *mine = state;\n  merge_tree(r, mine, static_cast<int>(threadIdx.x), kThreads, 1);",
