@@ -21,8 +21,8 @@ class Card {
     const double others = network_.machines - 1, share = others / network_.machines;
     const auto pieces =
         static_cast<double>(SlotExchange::pieces_of(static_cast<std::size_t>(bytes), network_.machines));
-    // With the parts goes a header to everybody; half of the time for sums and headers is counted each way.
-    const double messages = 2 * share * pieces + others;
+    // Half of the time for sums, and for the header that goes to a neighbour, is counted each way.
+    const double messages = 2 * share * pieces + 1;
     const double card = seconds_at(share * bytes * network_.width, network_.cost.bytes_per_s);
     const double thread =
         messages * network_.message_s + seconds_at(share * bytes / 2, network_.sum_bytes_per_s);

@@ -101,26 +101,32 @@ void SlotExchange::begin(const SlotHeader& header, void* values, ProcessRange am
   one_done();
 }
 
-/// The message of the first process is all that counts where it is spread; elsewhere all hear of all.
+/// The message of the first process is all that counts where it is spread.
+bool SlotExchange::hears_header_of(int process) const {
+  if (header_.merge == UplinkMerge::first) return process == among_.first;
+  return in_header_ || process == (me() == among_.first ? among_.last : me() - 1);
+}
+bool SlotExchange::tells_header_to(int process) const {
+  if (header_.merge == UplinkMerge::first) return me() == among_.first;
+  return in_header_ || process == (me() == among_.last ? among_.first : me() + 1);
+}
+
 void SlotExchange::send_headers() {
-  const bool spread = header_.merge == UplinkMerge::first;
   const std::size_t inline_bytes = in_header_ ? header_.bytes() : 0;
   headers_missing_ = 0;
   in_.resize(static_cast<std::size_t>(among_.size()));
-  if (!spread || me() != among_.first)
-    for_others([&](int process, std::size_t index) {
-      if (spread && process != among_.first) return;
-      ++headers_missing_;
-      in_[index].resize(kHeader + (of_one_size_ ? inline_bytes : kInline));
-      wire_.receive(process, first_tag_, in_[index].data(), in_[index].size(),
-                    awaited([this, process](std::size_t bytes) { check_header(process, bytes); }));
-    });
-  if (spread && me() != among_.first) return;
+  for_others([&](int process, std::size_t index) {
+    if (!hears_header_of(process)) return;
+    ++headers_missing_;
+    in_[index].resize(kHeader + (of_one_size_ ? inline_bytes : kInline));
+    wire_.receive(process, first_tag_, in_[index].data(), in_[index].size(),
+                  awaited([this, process](std::size_t bytes) { check_header(process, bytes); }));
+  });
   out_.resize(kHeader + inline_bytes);
   std::memcpy(out_.data(), &header_, kHeader);
   if (inline_bytes > 0) std::memcpy(out_.data() + kHeader, values_, inline_bytes);
   for_others([&](int process, std::size_t) {
-    wire_.send(process, first_tag_, out_.data(), out_.size(), awaited());
+    if (tells_header_to(process)) wire_.send(process, first_tag_, out_.data(), out_.size(), awaited());
   });
 }
 

@@ -1,10 +1,11 @@
 // SlotExchange: one exchange after the other in one slot of a WireUplink.
 //
-// Every process sends every other one a header that says what is merged, short messages together with their
-// values: each process then has all of them and merges them itself. Long ones are cut into pieces that are
-// shared out: the owner of a piece receives it from all others, merges in process order and sends them the
-// result. So every process sends and receives each value about twice, however many there are, and all have
-// the same bits.
+// A header says what is merged. With a short message it goes to every other process, together with the
+// values: each process then has all of them and merges them itself. Long messages are cut into pieces that
+// are shared out: the owner of a piece receives it from all others, merges in process order and sends them
+// the result. So every process sends and receives each value about twice, however many there are, and all
+// have the same bits. Their header goes to the next process only, the last one's to the first: if two of them
+// differ, so do two neighbours, and the run ends; others may have the exchange's result by then.
 #pragma once
 
 #include <cstdint>
@@ -80,6 +81,8 @@ class SlotExchange {
   char* at(const Piece& piece) const { return values_ + piece.offset * element_; }
   std::size_t bytes_of(const Piece& piece) const;
   void cut();
+  bool hears_header_of(int process) const;
+  bool tells_header_to(int process) const;
   void send_headers();
   void check_header(int from, std::size_t bytes);
   void merge_inline();

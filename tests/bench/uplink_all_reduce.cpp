@@ -113,9 +113,8 @@ void print_message_seconds(Bench& bench) {
     fastest_small = std::min(fastest_small, small.seconds());
     fastest_large = std::min(fastest_large, large.seconds());
   }
-  // Parts and results, and a header to everybody, each sent and received.
-  const double messages =
-      4.0 * static_cast<double>(pieces) * (processes - 1) / processes + 2 * (processes - 1);
+  // Parts and results, and the header between neighbours, each sent and received.
+  const double messages = 4.0 * static_cast<double>(pieces) * (processes - 1) / processes + 2;
   if (bench.uplink.place().process == 0)
     std::printf("%.9f\n", (2 * fastest_small - fastest_large) / (messages * Buckets::kCount));
 }

@@ -261,18 +261,28 @@ TEST_P(WireUplinkTest, SharesStrings) {
   EXPECT_THAT(errors, testing::Each(""));
 }
 
+/// Values of the one that meets elsewhere, and of the others.
 TEST(WireUplink, NamesBothMeetingsWhateverTheirSizes) {
-  for (const std::int64_t count : {3, 100'000}) {
-    MemoryHub hub({1, 1});
-    const auto errors = run_all(hub, [count](Process& process) {
-      Tensor message(*process.device, Shape{process.number == 0 ? 5 : count}, DType::f64);
-      process.begin(Uplink::kStatistics, message, UplinkMerge::sum, process.number == 0 ? "bn3" : "bn4");
-      process.finish(Uplink::kStatistics);
-    });
-    EXPECT_THAT(
-        errors,
-        testing::Each(testing::ContainsRegex("process 0 at \"bn3\" above.*process 1 at \"bn4\" above")));
-  }
+  for (const auto& [mine, theirs] : {std::pair{5, 3}, {5, 100'000}, {100'000, 5}, {100'000, 100'000}})
+    for (const int processes : {2, 4}) {
+      MemoryHub hub(std::vector<int>(static_cast<std::size_t>(processes), 1));
+      const int odd = processes / 2;
+      const auto errors = run_all(hub, [&, mine = mine, theirs = theirs](Process& process) {
+        Tensor message(*process.device, Shape{process.number == odd ? mine : theirs}, DType::f64);
+        try {
+          for (;;) {  // where the message is long, those that are not neighbours may get through once
+            process.begin(Uplink::kStatistics, message, UplinkMerge::sum,
+                          process.number == odd ? "bn3" : "bn4");
+            process.finish(Uplink::kStatistics);
+          }
+        } catch (const Error&) {
+          process.uplink->detach();  // nobody writes to the message any more
+          throw;
+        }
+      });
+      EXPECT_THAT(errors, testing::Each(testing::ContainsRegex(cat("process ", odd, " at \"bn3\" above"))));
+      EXPECT_THAT(errors, testing::Each(testing::ContainsRegex("process [0-9] at \"bn4\" above")));
+    }
 }
 
 /// All end with the error of the one that failed, and on each host one of them shows it.
