@@ -183,7 +183,7 @@ case $what in
     check asan -L '^fuzz$'
     ;;
 esac
-if [ -z "$found" ] && [ -n "$regex" ] && [ "$what" != fuzz ]; then
+if [ -z "$found" ] && [ -n "$regex" ] && [[ ! $what =~ ^(fuzz|format)$ ]]; then
   echo "run_tests: no test's name matches $regex" >&2
   exit 2
 fi

@@ -101,14 +101,15 @@ void SlotExchange::begin(const SlotHeader& header, void* values, ProcessRange am
   one_done();
 }
 
-/// The message of the first process is all that counts where it is spread.
+/// The message of the first process is all that counts where it is spread; long messages of one size are
+/// heard of by a neighbour; elsewhere all hear of all.
 bool SlotExchange::hears_header_of(int process) const {
   if (header_.merge == UplinkMerge::first) return process == among_.first;
-  return in_header_ || process == (me() == among_.first ? among_.last : me() - 1);
+  return in_header_ || !of_one_size_ || process == (me() == among_.first ? among_.last : me() - 1);
 }
 bool SlotExchange::tells_header_to(int process) const {
   if (header_.merge == UplinkMerge::first) return me() == among_.first;
-  return in_header_ || process == (me() == among_.last ? among_.first : me() + 1);
+  return in_header_ || !of_one_size_ || process == (me() == among_.last ? among_.first : me() + 1);
 }
 
 void SlotExchange::send_headers() {

@@ -1,11 +1,11 @@
 // SlotExchange: one exchange after the other in one slot of a WireUplink.
 //
-// A header says what is merged. With a short message it goes to every other process, together with the
-// values: each process then has all of them and merges them itself. Long messages are cut into pieces that
-// are shared out: the owner of a piece receives it from all others, merges in process order and sends them
-// the result. So every process sends and receives each value about twice, however many there are, and all
-// have the same bits. Their header goes to the next process only, the last one's to the first: if two of them
-// differ, so do two neighbours, and the run ends; others may have the exchange's result by then.
+// Every process sends every other one a header that says what is merged, short messages together with their
+// values: each process then has all of them and merges them itself. Long ones are cut into pieces that are
+// shared out: the owner of a piece receives it from all others, merges in process order and sends them the
+// result. So every process sends and receives each value about twice, however many there are, and all have
+// the same bits. The header of a long bucket goes to the next process only, the last one's to the first: if
+// two of them differ, so do two neighbours, and the run ends; others may have the sum by then.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,7 @@
 usage: gpu_counts.py [BUILD_FOLDER] [--nets=lenet,...] [--gpus=1,2,4] [--out=FOLDER]
        gpu_counts.py [BUILD_FOLDER] --check       compares launches, copies, allocations, waits and bytes with docs/bench/gpu_counts.json
        gpu_counts.py [BUILD_FOLDER] --record      writes that file
+The build folder needs the target `tests`.
 
 Counts: launches of our own kernels and the bytes they read and write (each byte once per launch), calls of cuDNN and cuBLAS, copies, allocations,
 waits of the host and of streams, of the third iteration (tests/gpu/counts_test.cpp). `least`: the bytes that the layers'

@@ -6,7 +6,7 @@ usage: same_bytes.py --record=FILE [BUILD_FOLDER] [--only=REGEX]       trains ev
 
 Cases: every net of models/ on synthetic data (1, 2, 3 CPU devices; f32, f64, bf16; plain, checkpoint, in_place_abn, iter_size, clipping; the larger
 nets in fewer ways), the smaller ones on emulated GPUs too, and every training run of test_train's promises, checkpoints and in-place ABN.
-For changes that must be bit-identical: record before, compare after. A different processor, compiler or number of threads gives different bits.
+The build folder needs the target `tests`. For changes that must be bit-identical: record before, compare after. A different processor, compiler or number of threads gives different bits.
 If any bit differs, the exit code is 1."""
 
 import hashlib

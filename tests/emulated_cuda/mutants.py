@@ -4,7 +4,7 @@
 A mutant is one fault: texts replaced in one file (each must occur exactly once), the sources to recompile,
 and a short program that runs with the resulting library. It is caught by a violation of CUDA's rules, a
 failing test, a different loss than without the fault, or a program that does not end. The unmutated library
-comes first and must pass everything, then, of each library, a copy made in the mutants' way but without a fault.
+comes first and must pass everything, then copies made in the mutants' way but without a fault, of each library and each way to trim a unit.
 A library that does not load, or lacks an operator, is no mutant that is caught: everything ends. Prints one line per mutant; the exit
 code is 1 if one survives.
 
@@ -186,8 +186,8 @@ def main():
     (work / "solver.prototxt").write_text(NET)
     build = Build(options.source.resolve(), build_folder, "lib/emulated_checked/libbanyan_cuda.so", work)
     mutants = [m for m in MUTANTS if options.only in m.name]
-    first_of = {m.library: m for m in reversed(mutants)}
-    controls = [dataclasses.replace(m, name=f"{library} without a fault", replace=()) for library, m in first_of.items()]
+    first_of = {(m.library, m.trim): m for m in reversed(mutants)}
+    controls = [dataclasses.replace(m, name=f"{m.library} like \"{m.name}\", without a fault", replace=()) for m in first_of.values()]
     copies = {m.name: copies_of(build, m) for m in controls + mutants}
     if len(copies) != len(controls + mutants):
         sys.exit("two mutants of one name")

@@ -123,6 +123,47 @@ TEST(Hdf5Model, ReadsOtherWritersFiles) {
   EXPECT_EQ(model.layers[0].blobs[2].floats, std::vector<float>{3});
 }
 
+/// The library itself asks for that in newer versions only.
+TEST(Hdf5File, NumbersWithBitsOutsideOfTheirBytesAreRefused) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("x.h5");
+  const std::vector<float> floats{1, 2};
+  const std::vector<std::uint8_t> bytes{1, 2};
+  const auto file = Hdf5File::create_in_memory("x");
+  file->write("floats", {2}, floats.data());
+  file->write("bytes", {2}, bytes.data());
+  const std::string whole = file->bytes();
+  // Of the stored types: class, three bytes of which the last but one is the place of a sign, four of size;
+  // offset, precision; place and bits of exponent and mantissa.
+  const std::string type_of_bytes{"\x10\0\0\0\x01\0\0\0\0\0\x08\0", 12},
+      type_of_floats{"\x11\x20\x1f\0\x04\0\0\0\0\0\x20\0\x17\x08\0\x17", 16};
+  struct Damage {
+    std::string type, dataset;
+    std::size_t at;
+    char value;
+  };
+  for (const Damage& damage : std::vector<Damage>{{type_of_bytes, "bytes", 8, 1},
+                                                  {type_of_bytes, "bytes", 9, 64},
+                                                  {type_of_bytes, "bytes", 10, 9},
+                                                  {type_of_bytes, "bytes", 10, 0},
+                                                  {type_of_floats, "floats", 8, 16},
+                                                  {type_of_floats, "floats", 10, 33},
+                                                  {type_of_floats, "floats", 2, 32},
+                                                  {type_of_floats, "floats", 12, 31},
+                                                  {type_of_floats, "floats", 15, 100}}) {
+    std::string damaged = whole;
+    const std::size_t type = damaged.find(damage.type);
+    ASSERT_NE(type, std::string::npos) << damage.dataset;
+    damaged[type + damage.at] = damage.value;
+    write_file(path, damaged);
+    const auto opened = Hdf5File::open(path);
+    EXPECT_THAT(error_of([&] { opened->dataset(damage.dataset); }), HasSubstr("dataset \"" + damage.dataset))
+        << damage.dataset << ", byte " << damage.at;
+  }
+  write_file(path, whole);
+  EXPECT_EQ(Hdf5File::open(path)->dataset("floats")->values<float>(), floats);
+}
+
 TEST(Hdf5Model, OtherFilesAreRefused) {
   const TemporaryFolder folder;
   const std::string path = folder.file("x.h5");

@@ -261,19 +261,30 @@ TEST_P(WireUplinkTest, SharesStrings) {
   EXPECT_THAT(errors, testing::Each(""));
 }
 
-/// Values of the one that meets elsewhere, and of the others.
+/// What the one that meets elsewhere brings, and what the others do.
+struct Meetings {
+  int slot;
+  std::int64_t mine, theirs;
+  UplinkMerge merge = UplinkMerge::sum;
+};
 TEST(WireUplink, NamesBothMeetingsWhateverTheirSizes) {
-  for (const auto& [mine, theirs] : {std::pair{5, 3}, {5, 100'000}, {100'000, 5}, {100'000, 100'000}})
+  constexpr int kStatistics = Uplink::kStatistics;
+  for (const Meetings& meet :
+       {Meetings{kStatistics, 5, 3}, Meetings{kStatistics, 5, 100'000}, Meetings{kStatistics, 100'000, 5},
+        Meetings{kStatistics, 100'000, 100'000, UplinkMerge::first},
+        Meetings{Uplink::kFirstBucket, 100'000, 100'000}})
     for (const int processes : {2, 4}) {
+      SCOPED_TRACE(
+          cat("slot ", meet.slot, ", ", meet.mine, " and ", meet.theirs, ", ", processes, " processes"));
       MemoryHub hub(std::vector<int>(static_cast<std::size_t>(processes), 1));
-      const int odd = processes / 2;
-      const auto errors = run_all(hub, [&, mine = mine, theirs = theirs](Process& process) {
-        Tensor message(*process.device, Shape{process.number == odd ? mine : theirs}, DType::f64);
+      const int odd = processes - 1;
+      const auto errors = run_all(hub, [&](Process& process) {
+        const bool is_odd = process.number == odd;
+        Tensor message(*process.device, Shape{is_odd ? meet.mine : meet.theirs}, DType::f64);
         try {
-          for (;;) {  // where the message is long, those that are not neighbours may get through once
-            process.begin(Uplink::kStatistics, message, UplinkMerge::sum,
-                          process.number == odd ? "bn3" : "bn4");
-            process.finish(Uplink::kStatistics);
+          for (;;) {  // in a bucket, those that are not neighbours may get through once
+            process.begin(meet.slot, message, is_odd ? meet.merge : UplinkMerge::sum, is_odd ? "bn3" : "bn4");
+            process.finish(meet.slot);
           }
         } catch (const Error&) {
           process.uplink->detach();  // nobody writes to the message any more

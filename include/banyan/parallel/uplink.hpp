@@ -84,7 +84,8 @@ class RootParent {
   /// different processes; but each device begins its buckets in their order, and other slots in the order of
   /// the net. A slot that has not begun never waits for a later one. A bucket's root has the same number in
   /// every process; that of another slot is the first device that takes part. `meeting` says what the message
-  /// is; a process with a different one is a runtime failure that names both, here or in done().
+  /// is; a process with a different one is a runtime failure that names both, here or in done(); where
+  /// buckets differ, in processes that are not its neighbours perhaps in a later exchange only.
   virtual void begin(int slot, Tensor& message, UplinkMerge merge, const Meeting& meeting, ProcessRange among,
                      Context& context, Doorbell& bell) = 0;
   /// Once true, work enqueued on `context` from now on finds the result in the message. Called by the thread

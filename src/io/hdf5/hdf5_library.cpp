@@ -296,6 +296,19 @@ bool can_be_stored(hid_t dataset, std::int64_t count, std::size_t size) {
   return static_cast<double>(count) * static_cast<double>(size) <= stored * kMostCompressed;
 }
 
+/// Whether the bits of a number are within its bytes, and its parts within its bits. Libraries before
+/// HDF5 1.14 do not ask and read what is beyond.
+bool is_whole(hid_t type) {
+  const std::size_t precision = H5Tget_precision(type);
+  const int offset = H5Tget_offset(type);
+  if (precision == 0 || offset < 0 || static_cast<std::size_t>(offset) + precision > 8 * H5Tget_size(type))
+    return false;
+  if (H5Tget_class(type) != H5T_FLOAT) return true;
+  std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;
+  return H5Tget_fields(type, &sign, &exponent, &exponent_bits, &mantissa, &mantissa_bits) >= 0 &&
+         sign < precision && exponent + exponent_bits <= precision && mantissa + mantissa_bits <= precision;
+}
+
 /// Every part of the path must be asked for by itself.
 bool File::contains(const std::string& path) const {
   const Lock lock;
@@ -349,6 +362,7 @@ OpenDataset File::open_dataset(const std::string& path) const {
   const Id type(H5Dget_type(set.id.get()), H5Tclose), space(H5Dget_space(set.id.get()), H5Sclose);
   const H5T_class_t kind = H5Tget_class(type.get());
   if (kind != H5T_FLOAT && kind != H5T_INTEGER) refuse(cat("expected numbers, found ", name_of(kind)));
+  if (!is_whole(type.get())) refuse("the type of its numbers is damaged");
   const std::size_t size = H5Tget_size(type.get());
   set.is_double = kind == H5T_FLOAT && size > sizeof(float);
   const int axes = H5Sget_simple_extent_ndims(space.get());
