@@ -164,6 +164,34 @@ TEST(Hdf5File, NumbersWithBitsOutsideOfTheirBytesAreRefused) {
   EXPECT_EQ(Hdf5File::open(path)->dataset("floats")->values<float>(), floats);
 }
 
+/// A chunk that is said to have more bytes than the file has not.
+TEST(Hdf5File, ValuesForWhichTheFileIsTooSmallAreRefused) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("x.h5");
+  const std::vector<float> values(5 * 2 * 3 * 4, 1);
+  const auto file = Hdf5File::create_in_memory("x");
+  file->append_rows("data", {2, 3, 4}, 5, values.data());
+  std::string bytes = file->bytes();
+  const auto number = [](std::uint64_t value, std::size_t size) {
+    std::string text;
+    for (std::size_t i = 0; i < size; ++i) text += static_cast<char>(value >> 8 * i);
+    return text;
+  };
+  const auto row = [&](std::uint64_t height) { return number(2, 8) + number(height, 8) + number(4, 8); };
+  for (const std::uint64_t rows : {std::uint64_t{5}, ~std::uint64_t{0}}) {  // the shape, and the largest one
+    const std::size_t at = bytes.find(number(rows, 8) + row(3));
+    ASSERT_NE(at, std::string::npos);
+    bytes.replace(at + 8, 24, row(3'000'000));
+  }
+  const std::size_t node = bytes.find(std::string("TREE\x01", 5));  // of chunks
+  ASSERT_NE(node, std::string::npos);
+  bytes.replace(node + 24, 4, number(0x7fffffff, 4));
+  write_file(path, bytes);
+  const auto opened = Hdf5File::open(path);
+  EXPECT_THAT(error_of([&] { opened->dataset("data"); }),
+              HasSubstr("its shape is (5, 2, 3000000, 4), but only"));
+}
+
 TEST(Hdf5Model, OtherFilesAreRefused) {
   const TemporaryFolder folder;
   const std::string path = folder.file("x.h5");

@@ -289,11 +289,20 @@ Id cache_for_chunks(hid_t dataset) {
   return access;
 }
 
+/// Of a dataset's values, as the file says, but no more than there can be.
+hsize_t stored_bytes(hid_t file, hid_t dataset) {
+  const hsize_t said = H5Dget_storage_size(dataset);
+  const Id settings(H5Dget_create_plist(dataset), H5Pclose);
+  hsize_t all = 0;
+  const bool elsewhere = H5Pget_external_count(settings.get()) > 0;
+  return elsewhere || H5Fget_filesize(file, &all) < 0 ? said : std::min(said, all);
+}
+
 /// A small file must not make anyone reserve a lot of memory. Compression gains at most a factor of 1032.
-bool can_be_stored(hid_t dataset, std::int64_t count, std::size_t size) {
+bool can_be_stored(hsize_t stored, std::int64_t count, std::size_t size) {
   constexpr double kMostCompressed = 1032;
-  const auto stored = static_cast<double>(H5Dget_storage_size(dataset));
-  return static_cast<double>(count) * static_cast<double>(size) <= stored * kMostCompressed;
+  return static_cast<double>(count) * static_cast<double>(size) <=
+         static_cast<double>(stored) * kMostCompressed;
 }
 
 /// Whether the bits of a number are within its bytes, and its parts within its bits. Libraries before
@@ -376,9 +385,9 @@ OpenDataset File::open_dataset(const std::string& path) const {
     set.shape.push_back(static_cast<std::int64_t>(dim));
     set.count *= static_cast<std::int64_t>(dim);
   }
-  if (!can_be_stored(set.id.get(), set.count, size))
-    refuse(cat("its shape is ", shape_text(set.shape), ", but only ", H5Dget_storage_size(set.id.get()),
-               " bytes of values are stored"));
+  const hsize_t stored = stored_bytes(file_->file.get(), set.id.get());
+  if (!can_be_stored(stored, set.count, size))
+    refuse(cat("its shape is ", shape_text(set.shape), ", but only ", stored, " bytes of values are stored"));
   if (const Id access = cache_for_chunks(set.id.get()); access) {
     set.id = Id();  // the cache is that of the first who opens it
     set.id = Id(H5Dopen2(file_->file.get(), path.c_str(), access.get()), H5Dclose);
