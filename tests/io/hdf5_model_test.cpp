@@ -164,13 +164,14 @@ TEST(Hdf5File, NumbersWithBitsOutsideOfTheirBytesAreRefused) {
   EXPECT_EQ(Hdf5File::open(path)->dataset("floats")->values<float>(), floats);
 }
 
-/// A chunk that is said to have more bytes than the file has not.
+/// A chunk cannot have more bytes than the file, and what is not in chunks has exactly its values.
 TEST(Hdf5File, ValuesForWhichTheFileIsTooSmallAreRefused) {
   const TemporaryFolder folder;
   const std::string path = folder.file("x.h5");
   const std::vector<float> values(5 * 2 * 3 * 4, 1);
   const auto file = Hdf5File::create_in_memory("x");
   file->append_rows("data", {2, 3, 4}, 5, values.data());
+  file->write("whole", {7, 11}, values.data());
   std::string bytes = file->bytes();
   const auto number = [](std::uint64_t value, std::size_t size) {
     std::string text;
@@ -190,6 +191,13 @@ TEST(Hdf5File, ValuesForWhichTheFileIsTooSmallAreRefused) {
   const auto opened = Hdf5File::open(path);
   EXPECT_THAT(error_of([&] { opened->dataset("data"); }),
               HasSubstr("its shape is (5, 2, 3000000, 4), but only"));
+  bytes = file->bytes();
+  for (std::size_t at = 0; (at = bytes.find(number(7, 8) + number(11, 8), at)) != std::string::npos;)
+    bytes.replace(at + 8, 8, number(12, 8));
+  write_file(path, bytes);
+  const auto larger = Hdf5File::open(path);
+  EXPECT_THAT(error_of([&] { larger->dataset("whole"); }),
+              HasSubstr("its shape is (7, 12), but only 308 bytes of values are stored"));
 }
 
 TEST(Hdf5Model, OtherFilesAreRefused) {

@@ -289,20 +289,25 @@ Id cache_for_chunks(hid_t dataset) {
   return access;
 }
 
-/// Of a dataset's values, as the file says, but no more than there can be.
-hsize_t stored_bytes(hid_t file, hid_t dataset) {
-  const hsize_t said = H5Dget_storage_size(dataset);
+/// What is stored of a dataset.
+struct Stored {
+  hsize_t bytes = 0;  ///< as the file says, but no more than there can be
+  bool in_chunks = false;
+};
+Stored stored_of(hid_t file, hid_t dataset) {
   const Id settings(H5Dget_create_plist(dataset), H5Pclose);
+  Stored stored{H5Dget_storage_size(dataset), H5Pget_layout(settings.get()) == H5D_CHUNKED};
   hsize_t all = 0;
   const bool elsewhere = H5Pget_external_count(settings.get()) > 0;
-  return elsewhere || H5Fget_filesize(file, &all) < 0 ? said : std::min(said, all);
+  if (!elsewhere && H5Fget_filesize(file, &all) >= 0) stored.bytes = std::min(stored.bytes, all);
+  return stored;
 }
 
-/// A small file must not make anyone reserve a lot of memory. Compression gains at most a factor of 1032.
-bool can_be_stored(hsize_t stored, std::int64_t count, std::size_t size) {
-  constexpr double kMostCompressed = 1032;
-  return static_cast<double>(count) * static_cast<double>(size) <=
-         static_cast<double>(stored) * kMostCompressed;
+/// A small file must not make anyone reserve a lot of memory: chunks may be compressed, by a factor of 1032
+/// at most. What is not in chunks is whole, or the library would read beyond it.
+bool can_be_stored(const Stored& stored, std::int64_t count, std::size_t size) {
+  const double most = stored.in_chunks ? 1032 : 1;
+  return static_cast<double>(count) * static_cast<double>(size) <= static_cast<double>(stored.bytes) * most;
 }
 
 /// Whether the bits of a number are within its bytes, and its parts within its bits. Libraries before
@@ -385,9 +390,10 @@ OpenDataset File::open_dataset(const std::string& path) const {
     set.shape.push_back(static_cast<std::int64_t>(dim));
     set.count *= static_cast<std::int64_t>(dim);
   }
-  const hsize_t stored = stored_bytes(file_->file.get(), set.id.get());
+  const Stored stored = stored_of(file_->file.get(), set.id.get());
   if (!can_be_stored(stored, set.count, size))
-    refuse(cat("its shape is ", shape_text(set.shape), ", but only ", stored, " bytes of values are stored"));
+    refuse(cat("its shape is ", shape_text(set.shape), ", but only ", stored.bytes,
+               " bytes of values are stored"));
   if (const Id access = cache_for_chunks(set.id.get()); access) {
     set.id = Id();  // the cache is that of the first who opens it
     set.id = Id(H5Dopen2(file_->file.get(), path.c_str(), access.get()), H5Dclose);
