@@ -45,8 +45,8 @@ done
 
 say() { printf '\n== %s\n' "$*"; }
 
-# A fresh folder compiles kernels for the GPUs that are here, or else for one kind and without
-# optimization: more tests nothing.
+# A fresh folder compiles kernels for the GPUs that are here, or else for one kind and without optimization: more tests
+# nothing.
 configure() {  # preset
   [ ! -f "build/$1/build.ninja" ] || return 0
   local gpus
@@ -90,6 +90,7 @@ end_ahead() {
 }
 trap end_ahead EXIT
 
+found=  # a test whose name matches
 check() {  # preset [ctest options]
   local preset=$1
   shift
@@ -105,7 +106,6 @@ check() {  # preset [ctest options]
   found=1
   ctest "${options[@]}"
 }
-found=
 
 check_format() {
   say "Format"

@@ -4,9 +4,9 @@
 A mutant is one fault: texts replaced in one file (each must occur exactly once), the sources to recompile,
 and a short program that runs with the resulting library. It is caught by a violation of CUDA's rules, a
 failing test, a different loss than without the fault, or a program that does not end. The unmutated library
-comes first and must pass everything, then copies made in the mutants' way but without a fault, of each library and each way to trim a unit.
-A library that does not load, or lacks an operator, is no mutant that is caught: everything ends. Prints one line per mutant; the exit
-code is 1 if one survives.
+comes first and must pass everything, then copies made in the mutants' way but without a fault, of each library
+and each way to trim a unit. A library that does not load, or lacks an operator, is no mutant that is caught:
+everything ends. Prints one line per mutant; the exit code is 1 if one survives.
 
 Needs a build folder made by Ninja with the library lib/emulated_checked, gpu_tests and trainer in it.
 """

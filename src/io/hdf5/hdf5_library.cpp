@@ -310,8 +310,8 @@ bool can_be_stored(const Stored& stored, std::int64_t count, std::size_t size) {
   return static_cast<double>(count) * static_cast<double>(size) <= static_cast<double>(stored.bytes) * most;
 }
 
-/// Whether the bits of a number are within its bytes, and its parts within its bits. Libraries before
-/// HDF5 1.14 do not ask and read what is beyond.
+/// Whether the bits of a number are within its bytes, and its parts within its bits. HDF5 1.10 does not ask
+/// and reads what is beyond.
 bool is_whole(hid_t type) {
   const std::size_t precision = H5Tget_precision(type);
   const int offset = H5Tget_offset(type);
