@@ -29,6 +29,8 @@ using Way = DeviceTransfer::Way;
 constexpr std::size_t kWhole = std::size_t{32} << 10;
 /// An exchange that has been under way for so long holds its device up.
 constexpr std::chrono::milliseconds kHoldsDeviceUp{1000};
+/// What fails in the library may be another process that has ended, which the uplink below soon says.
+constexpr std::chrono::milliseconds kUntilItSays{300};
 /// Between two looks at what may have failed on the streams.
 constexpr std::chrono::milliseconds kBetweenLooks{20};
 constexpr std::chrono::microseconds kBetweenChecks{50};
@@ -62,6 +64,7 @@ class DeviceUplink::State {
       meet();
     } catch (const Error& error) {
       abort(error);
+      end_exchanges();
       detach();
       throw;
     }
@@ -115,14 +118,14 @@ class DeviceUplink::State {
     return true;
   }
 
+  /// The watch ends what is under way on the streams: that takes the library a while, and this may be the
+  /// thread on which processes tell each other what has failed.
   void abort(const Error& error) noexcept {
-    std::vector<End*> ends;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       if (!error_) error_ = error;
-      for (const auto& end : ends_) ends.push_back(end.get());
     }
-    for (End* end : ends) end->wire->abort();
+    ended_.notify_all();
     below.abort(error);
   }
 
@@ -212,8 +215,8 @@ class DeviceUplink::State {
     std::vector<Tensor> tokens;
     try {
       exchange_tokens(contexts, tokens);
-    } catch (const Error& error) {
-      abort(error);  // before the tokens go, for which the streams may still wait
+    } catch (...) {
+      end_exchanges();  // before the tokens go, for which the streams may still wait
       throw;
     }
   }
@@ -288,14 +291,24 @@ class DeviceUplink::State {
 
   void exchange(const Merging& merging, const std::vector<DeviceTransfer>& transfers) {
     check();
-    {
-      const std::lock_guard<std::mutex> lock(merging.end.mutex);
-      merging.end.wire->exchange(merging.context.stream(), transfers);
-      merging.end.connecting = Clock::now();
+    try {
+      {
+        const std::lock_guard<std::mutex> lock(merging.end.mutex);
+        merging.end.wire->exchange(merging.context.stream(), transfers);
+        merging.end.connecting = Clock::now();
+      }
+      wait_until_ready(merging.end);
+    } catch (const Error& error) {
+      throw cause_of(error);
     }
-    wait_until_ready(merging.end);
     const std::lock_guard<std::mutex> lock(merging.end.mutex);
     merging.end.connecting.reset();
+  }
+
+  Error cause_of(const Error& failure) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    ended_.wait_for(lock, kUntilItSays, [this] { return ending_ || error_; });
+    return error_.value_or(failure);
   }
 
   /// So many bytes; what an exchange before this one had there is lost.
@@ -431,16 +444,30 @@ class DeviceUplink::State {
 
   void watch() {
     ::pthread_setname_np(::pthread_self(), "device uplink");
+    const auto over = [this] { return ending_ || error_; };
     try {
-      for (std::unique_lock<std::mutex> lock(mutex_); !ending_ && !error_;
-           ended_.wait_for(lock, kBetweenLooks, [this] { return ending_; })) {
+      for (std::unique_lock<std::mutex> lock(mutex_); !over(); ended_.wait_for(lock, kBetweenLooks, over)) {
         lock.unlock();
         look();
         lock.lock();
       }
     } catch (const Error& error) {
-      if (fail_) fail_(error);
+      const Error cause = cause_of(error);
+      if (fail_) fail_(cause);
     }
+    if (failed()) end_exchanges();
+  }
+
+  bool failed() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return error_.has_value();
+  }
+
+  /// After a failure, when nobody adds or removes ends.
+  void end_exchanges() noexcept {
+    std::vector<DeviceWire*> exchanging;
+    for (const auto& end : ends_) exchanging.push_back(end->wire.get());
+    wires.abort(exchanging);
   }
 
   void look() {
@@ -476,6 +503,7 @@ class DeviceUplink::State {
       for (const auto& end : ends_) wait_until_ready(*end);
     } catch (const Error& error) {
       abort(error);
+      end_exchanges();
     }
   }
 

@@ -8,7 +8,7 @@
 namespace banyan::parallel {
 
 /// The number counts changes to DeviceWires and DeviceWire: a library from another build is refused.
-inline constexpr const char* kNcclBackendSymbol = "banyan_nccl_backend_1";
+inline constexpr const char* kNcclBackendSymbol = "banyan_nccl_backend_2";
 /// Type of the exported function; null, with the reason in `why`, if there is no NCCL.
 using NcclBackendFunction = const DeviceWires* (*)(std::string* why);
 

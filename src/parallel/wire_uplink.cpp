@@ -66,6 +66,8 @@ constexpr int kLooksForTheEnded = 5;
 constexpr std::chrono::milliseconds kHold{300}, kLongestHold{1000};
 /// What a process that has not begun to train has after a failure to end by itself.
 constexpr std::chrono::milliseconds kToEnd{2000};
+/// What one that trains has, once it was told to end.
+constexpr std::chrono::milliseconds kHurry{50};
 /// One that is not heard of for so long is not expected to say what has happened.
 constexpr double kSilent = 1;
 
@@ -290,7 +292,7 @@ class WireUplink::State {
     closing_ = true;  // whoever asks ends this process: the guard need not
     changed_.notify_all();
     changed_.wait(lock, [&] { return settled_; });
-    return speaker() == place_.process;
+    return speaker() == place_.process && !said_;
   }
 
   void let_others_speak() {
@@ -420,16 +422,29 @@ class WireUplink::State {
       sign(error);
       end_process(error, speaker() == place_.process);
     }
-    const auto ends = [this] { return closing_ || started_; };
-    if (left_ || started_ || changed_.wait_for(lock, stuck_at_start_ ? kLook : kToEnd, ends)) return;
-    // Its own thread is held up, by a file perhaps, and would be left behind.
+    if (left_ || has_time(lock)) return;
     Error error(failure_->error);
     sign(error);
+    said_ = true;
     if (speaker() == place_.process) say(error);
     lock.unlock();
     let_others_speak();
     ::_exit(exit_code(error.kind()));
   }
+
+  /// After a failure: does the process itself come to say what has happened? Before it has started, it may be
+  /// held up by a file, perhaps; afterwards its devices' watchdog ends it if they do not stop, but mpirun may
+  /// kill it sooner: 250 ms after it has told it to end.
+  bool has_time(std::unique_lock<std::mutex>& lock) {
+    if (!started_)
+      return changed_.wait_for(lock, stuck_at_start_ ? kLook : kToEnd,
+                               [this] { return closing_ || started_; });
+    while (!told_to_end())
+      if (changed_.wait_for(lock, kLook, [this] { return closing_; })) return true;
+    return changed_.wait_for(lock, kHurry, [this] { return closing_; });
+  }
+
+  bool told_to_end() const { return options_.told_to_end != nullptr && options_.told_to_end->load(); }
 
   /// Under the mutex: how long ago the guard has looked. The thread that runs first after a stop notices it.
   Clock::duration note_stop() {
@@ -569,7 +584,7 @@ class WireUplink::State {
     options.silence_seconds = options_.watchdog_seconds;
     options.served_by_first = options_.served_by_first;
     if (wire_->outlives_processes()) options.dispensable_from = options_.dispensable_from;
-    options.told_to_end = [this] { return options_.told_to_end != nullptr && options_.told_to_end->load(); };
+    options.told_to_end = [this] { return told_to_end(); };
     watch_ = std::make_unique<ProcessWatch>(*raw_wire_, kNewsTag, std::move(identities), options);
     sharing_.under_way = false;
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -847,7 +862,8 @@ class WireUplink::State {
   bool joined_ = false, leaving_ = false, left_ = false, settled_ = false, woken_ = false;
   bool sharing_here_ = false;  ///< a thread waits in share()
   bool started_ = false;       ///< to exchange what is trained
-  bool closing_ = false;       ///< the uplink goes
+  bool closing_ = false;       ///< the uplink goes, or the process comes to say what has happened
+  bool said_ = false;          ///< what has happened, by the guard
   bool stuck_at_start_ = false;
   Clock::duration starting_{};             ///< while others wait
   Clock::time_point looked_, runs_since_;  ///< when the guard has looked; when the last stop ended

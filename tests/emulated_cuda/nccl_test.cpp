@@ -1,6 +1,9 @@
 // NCCL's rules for communicators that do not wait.
 #include <nccl.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "failure.hpp"
@@ -12,14 +15,15 @@ namespace {
 /// Two ranks, on gpu:0 and gpu:1.
 class Nccl : public Emulator {
  protected:
-  Nccl() {
+  Nccl() { join(comms_); }
+  static void join(ncclComm_t (&comms)[2]) {
     ncclUniqueId id;
     EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
     for (int rank = 0; rank < 2; ++rank) {
       cudaSetDevice(rank);
       ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
       config.blocking = 0;
-      EXPECT_EQ(ncclCommInitRankConfig(&comms_[rank], 2, id, rank, &config), ncclInProgress);
+      EXPECT_EQ(ncclCommInitRankConfig(&comms[rank], 2, id, rank, &config), ncclInProgress);
     }
     cudaSetDevice(0);
   }
@@ -100,6 +104,52 @@ TEST_F(Nccl, AsMuchIsReceivedAsIsSent) {
     EXPECT_EQ(cudaStreamSynchronize(b), cudaSuccess);
     abort(0);  // what is sent never arrives
   });
+}
+
+/// Communicators of the same GPU that wait for what nobody sends: the abort of one frees memory, and so waits
+/// for the other, too.
+class NcclAborts : public Nccl {
+ protected:
+  NcclAborts() {
+    join(others_);
+    wait_for_ever(comms_[1], a_);
+    wait_for_ever(others_[1], b_);
+  }
+  ~NcclAborts() override {
+    for (ncclComm_t comm : others_)
+      if (comm != nullptr) ncclCommAbort(comm);
+  }
+  void wait_for_ever(ncclComm_t comm, cudaStream_t stream) {
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclRecv(to_.get(), to_.bytes(), ncclUint8, 0, comm, stream), ncclSuccess);
+    EXPECT_EQ(ncclGroupEnd(), ncclInProgress);
+    wait(comm);
+  }
+  ncclComm_t others_[2] = {};
+  GpuArray<> to_{1, std::vector<float>{0}};
+  TestStream a_{1}, b_{1};
+};
+
+TEST_F(NcclAborts, OneWaitsForTheOther) {
+  std::atomic<bool> returned{false};
+  std::thread aborts([&] {
+    abort(1);
+    returned = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(returned);
+  EXPECT_EQ(ncclCommAbort(std::exchange(others_[1], nullptr)), ncclSuccess);
+  aborts.join();
+  EXPECT_EQ(cudaStreamSynchronize(b_), cudaSuccess);
+}
+
+TEST_F(NcclAborts, InAGroupAllEnd) {
+  EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+  abort(1);
+  EXPECT_EQ(ncclCommAbort(std::exchange(others_[1], nullptr)), ncclSuccess);
+  EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(a_), cudaSuccess);
+  EXPECT_EQ(cudaStreamSynchronize(b_), cudaSuccess);
 }
 
 TEST_F(Nccl, AStreamOfItsOwnGpu) {

@@ -824,6 +824,28 @@ TEST(WireUplinkDeathTest, TimeInWhichTheProcessWasStoppedIsNoTimeWithoutData) {
   EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
 }
 
+/// mpirun tells the others to end when a process has failed, and kills them soon: no time to stop devices.
+TEST(WireUplinkDeathTest, WhoIsToldToEndSaysWhatHasFailedAndEnds) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto body = [] {
+    MemoryHub hub({1, 1});
+    const std::atomic<bool> told_to_end{true};
+    run_all(
+        hub,
+        [](Process& process) {
+          expect_sums<float>(process, {1});
+          if (process.number == 1) runtime_failure("the disk broke");
+          std::this_thread::sleep_for(std::chrono::seconds(60));
+        },
+        [&](int number, WireUplinkOptions& options) {
+          if (number == 0) options.told_to_end = &told_to_end;
+        });
+  };
+  const auto begun = Clock::now();
+  EXPECT_EXIT(body(), testing::ExitedWithCode(1), "^[^\n]*: the disk broke\n[^\n]*\n$");
+  EXPECT_LT(Clock::now() - begun, std::chrono::seconds(20));
+}
+
 /// At the end a worker that does not come for want of data is a failure, as a silent one is.
 TEST(WireUplink, AtTheEndWhoeverHasNoDataIsNamed) {
   MemoryHub hub({1, 1, 1});

@@ -22,10 +22,10 @@ struct DeviceTransfer {
   std::size_t bytes = 0;
 };
 
-/// All calls but abort() by one thread at a time.
+/// All calls by one thread at a time.
 class DeviceWire {
  public:
-  /// After left(), or abort().
+  /// After leave(), or DeviceWires::abort.
   virtual ~DeviceWire() = default;
   /// Enqueues the transfers, which take place at the same time. Only after ready().
   virtual void exchange(Stream& stream, std::span<const DeviceTransfer> transfers) = 0;
@@ -34,9 +34,6 @@ class DeviceWire {
   virtual bool ready() = 0;
   /// Nothing follows; done when ready().
   virtual void leave() = 0;
-  /// Ends what is under way on the streams; nothing may follow but ready(), which is then true. On any
-  /// thread.
-  virtual void abort() noexcept = 0;
 };
 
 /// A library that has such wires.
@@ -46,6 +43,10 @@ struct DeviceWires {
   std::string (*make_key)();
   /// Begins to join; ready() when all `devices` of the group have.
   std::unique_ptr<DeviceWire> (*join)(Device& device, const std::string& key, int devices, int rank);
+  /// Ends what is under way on the streams; nothing may follow but ready(), which is then true. On any
+  /// thread. All of a device's wires in one call: that of one may not return before the others' exchanges
+  /// have ended.
+  void (*abort)(std::span<DeviceWire* const> wires) noexcept;
 };
 
 /// NCCL, of GPUs. Throws bad_input if there is none.

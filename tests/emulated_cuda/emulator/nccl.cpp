@@ -62,6 +62,7 @@ struct OpenGroup {
   std::shared_ptr<ncclComm> comm;
   cudaStream_t stream = nullptr;
   std::vector<Transfer> transfers;
+  std::vector<int> aborted_on;  ///< GPUs
 };
 thread_local OpenGroup group;
 
@@ -284,6 +285,10 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
   }
   comm->clique->changed.notify_all();
   forget(handle);
+  if (group.depth > 0)
+    group.aborted_on.push_back(comm->gpu);
+  else
+    wait_for_gpu(comm->gpu);  // memory is freed
   return ncclSuccess;
 }
 
@@ -296,6 +301,7 @@ ncclResult_t ncclGroupEnd() {
   if (group.depth == 0) return ncclInvalidUsage;
   if (--group.depth > 0) return ncclSuccess;
   OpenGroup ended = std::exchange(group, {});
+  for (const int gpu : ended.aborted_on) wait_for_gpu(gpu);
   if (ended.comm == nullptr) return ncclSuccess;
   if (call_fails("ncclGroupEnd", ended.comm->gpu)) return ncclUnhandledCudaError;
   Stream* stream = stream_of(ended.stream, "ncclGroupEnd");
