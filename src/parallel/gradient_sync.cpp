@@ -8,16 +8,16 @@ namespace {
 
 /// Small enough that the levels of the tree overlap and owners share the work, large enough that a bucket's
 /// handshake (microseconds) is negligible compared with its transfer. Between processes that is a piece for
-/// each of them, and a header: with many, buckets are larger, so that these messages take about as long as
-/// the additions at most, even where a message costs two microseconds, as by TCP. A small net keeps four
-/// buckets all the same: with fewer, nothing would travel while backward runs.
+/// each of them, and a header, so buckets are larger there. With many processes they are so large that these
+/// messages take about as long as the additions at most, even where a message costs two microseconds, as by
+/// TCP; a small net keeps four buckets all the same: with fewer, nothing would travel while backward runs.
 std::int64_t bucket_elements(std::int64_t total, std::size_t element_bytes, int devices, int processes) {
-  constexpr std::int64_t kSmallest = 64 << 10, kLargest = 4 << 20;  // bytes
+  constexpr std::int64_t kSmallest = 64 << 10, kSmallestBetween = 192 << 10, kLargest = 4 << 20;  // bytes
   constexpr int kFew = 4;
   const std::int64_t all = total * static_cast<std::int64_t>(element_bytes);
-  const std::int64_t of_each = processes <= kFew ? kSmallest : 2 * kSmallest;
-  const std::int64_t most = std::clamp(all / 4, kSmallest, kLargest);
-  const std::int64_t least = std::clamp<std::int64_t>((processes - 1) * of_each, kSmallest, most);
+  const std::int64_t smallest = processes == 1 ? kSmallest : kSmallestBetween;
+  const std::int64_t most = std::clamp(all / 4, smallest, kLargest);
+  const std::int64_t least = processes <= kFew ? smallest : std::min(2 * kSmallest * (processes - 1), most);
   return std::clamp(all / (4 * devices), least, kLargest) / static_cast<std::int64_t>(element_bytes);
 }
 

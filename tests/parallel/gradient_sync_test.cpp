@@ -81,6 +81,18 @@ TEST(PlanBuckets, ASmallNetKeepsFourBucketsWithManyProcesses) {
     EXPECT_GE(plan_buckets({{0, kResNet20, 0}}, kResNet20, 4, 1, processes, false, processes).size(), 4u);
 }
 
+/// Between few processes, too, a message must not cost more than what it carries.
+TEST(PlanBuckets, BucketsBetweenProcessesAreNotTheSmallest) {
+  constexpr std::int64_t kQuick = 145'578, kLeast = 192 << 8;
+  for (const int processes : {2, 3, 4, 5, 64}) {
+    const auto buckets = plan_buckets({{0, kQuick, 0}}, kQuick, 4, 1, processes, false, processes);
+    EXPECT_EQ(buckets.size(), 3u) << processes;
+    for (std::size_t b = 0; b + 1 < buckets.size(); ++b) EXPECT_EQ(buckets[b].count, kLeast);
+  }
+  EXPECT_EQ(plan_buckets({{0, kQuick, 0}}, kQuick, 4, 2).size(), 8u);
+  EXPECT_EQ(plan_buckets({{0, kLeast, 0}}, kLeast, 4, 1, 4, false, 4).size(), 1u);
+}
+
 /// What a process has by itself, its number of devices, changes nothing: all cut alike.
 TEST(PlanBuckets, EveryProcessCutsAlike) {
   const std::vector<ParameterRange> ranges = {{0, 900'000, 2}, {900'000, 70'000, 1}, {970'000, 30'000, 0}};
