@@ -22,6 +22,8 @@ struct OtherField {
 constexpr const char* kNormalize =
     "it is caffe-windows's; Normalize makes vectors of length 1 in the sense of L2: whole samples, or with "
     "norm_param { across_spatial: false } the channels at each position";
+constexpr const char* kSparse =
+    "it is of caffe-jacinto, which sets small weights to 0 while it trains; here all weights are trained";
 constexpr OtherField kOtherFields[] = {
     {"DropoutParameter", "scale_test",
      "no description says what the branch that has it computes; scale_train: false (BVLC's opencl branch) "
@@ -35,6 +37,21 @@ constexpr OtherField kOtherFields[] = {
      "it is a branch's; a Parameter begins with zeros here, and --weights gives it other values"},
     {"ROIPoolingParameter", "pooled_size",
      "it is Intel's, for maps with three spatial axes; pooled_h and pooled_w are the sizes for two"},
+    {"SolverParameter", "display_sparsity", kSparse},
+    {"SolverParameter", "multinode_param",
+     "it is Intel's, for its servers of parameters; trainer --uplink=mpi and --parameter_server join "
+     "machines"},
+    {"SolverParameter", "solver_trace_param",
+     "it is a branch's; trainer --metrics=FOLDER writes the figures of a run, --trace=FILE where its time "
+     "goes"},
+    {"SolverParameter", "sparse_mode", kSparse},
+    {"SolverParameter", "sparsity_start_factor", kSparse},
+    {"SolverParameter", "sparsity_start_iter", kSparse},
+    {"SolverParameter", "sparsity_step_factor", kSparse},
+    {"SolverParameter", "sparsity_step_iter", kSparse},
+    {"SolverParameter", "sparsity_target", kSparse},
+    {"SolverParameter", "stepearly",
+     "it is of an early Caffe; lr_policy: \"plateau\" lowers the rate when the loss does not fall any more"},
 };
 
 /// The same of values of enumerations.
@@ -45,6 +62,9 @@ constexpr OtherValue kOtherValues[] = {
     {"pool", "MIN",
      "it is a branch's; a Power layer with scale: -1 before and after a Pooling with pool: MAX computes it"},
 };
+
+/// What an unknown V1 type is read as: NONE, by its number.
+constexpr const char* kUnknownV1Type = "0";
 
 /// The text between the n-th pair of double quotes.
 std::string quoted_part(const std::string& message, int n) {
@@ -133,7 +153,7 @@ Complaint Complaints::reworded(int line, int column, const std::string& message)
   return {kind_, at_.offset, with_place(words)};
 }
 
-/// Within a layer, its name and type come first.
+/// Within a layer, its name and type come first, but for a type that stands in for an unknown one.
 std::string Complaints::with_place(const std::string& words) const {
   std::string layer;
   for (const TextBlock& block : blocks_around(text_, at_.offset)) {
@@ -141,7 +161,7 @@ std::string Complaints::with_place(const std::string& words) const {
     const std::string name = value_in(text_, block, "name"), type = value_in(text_, block, "type");
     if (name.empty() && type.empty()) continue;
     layer = name.empty() ? "layer" : cat("layer ", quoted(name, 60));
-    if (!type.empty()) layer += cat(" (", type.substr(0, 60), ")");
+    if (!type.empty() && type != kUnknownV1Type) layer += cat(" (", type.substr(0, 60), ")");
     layer += ": ";
   }
   return cat(origin_, ":", at_.line + 1, ":", at_.column + 1, ": ", layer, words);
@@ -185,6 +205,8 @@ std::string Complaints::unknown_field(const std::string& type_name, const std::s
     if ((other.message == nullptr || type->name() == other.message) && field == other.field)
       return cat(words, ": ", other.reason);
   const bool of_layer = type->name() == "LayerParameter" || type->name() == "V1LayerParameter";
+  if (of_layer && field.ends_with("_param") && type_of_layer() == kUnknownV1Type)
+    return words + ": it belongs to the type that is unknown";
   if (const std::string other = about_layer(); (!of_layer || field.ends_with("_param")) && !other.empty())
     return cat(words, ": the layer ", other);
   const std::string homes = homes_of(field, *type);
@@ -202,13 +224,17 @@ std::string Complaints::unknown_field(const std::string& type_name, const std::s
 /// Of the layer around, if its type is one that is not here; else "". A Python layer may have a native one's
 /// place, and its settings are known.
 std::string Complaints::about_layer() const {
+  const std::string type = current_type_name(type_of_layer());
+  return type == "Python" ? "" : about_other_type(type);
+}
+
+/// As it is written in the layer around; "" outside of layers.
+std::string Complaints::type_of_layer() const {
   const std::vector<TextBlock> blocks = blocks_around(text_, at_.offset);
   const auto layer = std::find_if(blocks.rbegin(), blocks.rend(), [](const TextBlock& block) {
     return block.name == "layer" || block.name == "layers";
   });
-  if (layer == blocks.rend()) return "";
-  const std::string type = current_type_name(value_in(text_, *layer, "type"));
-  return type == "Python" ? "" : about_other_type(type);
+  return layer == blocks.rend() ? "" : value_in(text_, *layer, "type");
 }
 
 std::string Complaints::unknown_value(const std::string& value, const std::string& field) {
@@ -216,6 +242,7 @@ std::string Complaints::unknown_value(const std::string& value, const std::strin
   const pb::Descriptor* type = message_of(root_, blocks_around(text_, at_.offset));
   const std::vector<std::string> known = values_of(field, type, *root_.file());
   stand_in_.clear();
+  if (type == caffe::V1LayerParameter::descriptor() && field == "type") return unknown_v1_type(value, known);
   const pb::FieldDescriptor* found = type == nullptr ? nullptr : type->FindFieldByName(field);
   if (found != nullptr && found->enum_type() != nullptr) {
     const pb::EnumValueDescriptor* meant = found->enum_type()->FindValueByName(nearest_name(value, known));
@@ -223,12 +250,24 @@ std::string Complaints::unknown_value(const std::string& value, const std::strin
   }
   const std::string words = cat("unknown value ", quoted(value, 60), " for ", quoted(field, 60)),
                     near = did_you_mean(value, known);
-  if (type == caffe::V1LayerParameter::descriptor() && field == "type")
-    return cat(words, near, "; trainer layers lists all types, by their current names");
   for (const OtherValue& other : kOtherValues)
     if (field == other.field && value == other.value)
       return cat(words, ": ", other.reason, "; known values: ", join(known, ", "));
   return known.empty() ? words : cat(words, near, "; known values: ", join(known, ", "));
+}
+
+/// A type that is hardly misspelled stands for itself; of a guess that is further off nothing more is said.
+std::string Complaints::unknown_v1_type(const std::string& value, std::vector<std::string> known) {
+  std::erase(known, "NONE");
+  const std::string nearest = nearest_name(value, known);
+  caffe::V1LayerParameter::LayerType meant = caffe::V1LayerParameter::NONE;
+  if (edit_distance(value.substr(0, 100), nearest) <= 2)
+    caffe::V1LayerParameter::LayerType_Parse(nearest, &meant);
+  stand_in_ = std::to_string(static_cast<int>(meant));
+  const std::string other = about_other_v1_type(value);
+  if (!other.empty()) return cat("the layer ", other);
+  return cat("unknown value ", quoted(value, 60), " for \"type\"", did_you_mean(value, known),
+             "; trainer layers lists all types, by their current names");
 }
 
 }  // namespace banyan::io

@@ -42,7 +42,9 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::string in_words(const std::string& message);
   std::string unknown_field(const std::string& type_name, const std::string& field);
   std::string about_layer() const;
+  std::string type_of_layer() const;
   std::string unknown_value(const std::string& value, const std::string& field);
+  std::string unknown_v1_type(const std::string& value, std::vector<std::string> known);
 
   std::string_view text_;
   const google::protobuf::Descriptor& root_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <string_view>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
@@ -12,6 +14,7 @@ namespace {
 constexpr const char* kCtc =
     "no operator sums over the alignments of a sequence; with a label for each time step SoftmaxWithLoss "
     "trains such nets";
+constexpr const char* kFrcnnWho = "a Faster R-CNN in C++";
 constexpr const char* kLmdb = "convert the data to LMDB (convert_imageset) and read it with Data";
 constexpr const char* kLocal =
     "no operator has weights of its own for each position; a Convolution shares them, and an InnerProduct "
@@ -33,12 +36,16 @@ constexpr std::array kOthers{
     OtherType{"Affinity", "BVLC's opencl branch",
               "it turns maps into differences of neighbours; prepare such targets beforehand and read them "
               "with HDF5Data"},
+    OtherType{"BilinearInterpolation", "branches of Caffe", "Interp enlarges maps, to a size or by a factor"},
     OtherType{"BoxData", "YOLO's branches", "AnnotatedData reads boxes"},
     OtherType{
         "CPMData", "OpenPose",
         "it draws maps of joints from records of its own; draw them beforehand and read images and maps "
         "with HDF5Data"},
+    OtherType{"CReLU", "branches of Caffe",
+              "Power with scale: -1, Concat with the maps themselves and ReLU compute the same"},
     OtherType{"CTCLoss", "branches for reading text", kCtc},
+    OtherType{"ChannelScale", "caffe-windows", kUndescribed},
     OtherType{"ColorConv", "yjxiong's Caffe",
               "convert colours when the data are made; a 1 x 1 Convolution with fixed weights changes BGR to "
               "RGB, XYZ or gray"},
@@ -64,18 +71,35 @@ constexpr std::array kOthers{
     OtherType{"FlowWarp", "FlowNet", "no operator samples along a flow; warp the images beforehand"},
     OtherType{"FocalLoss", "a branch of SSD",
               "MultiBoxLoss with mining_type: MAX_NEGATIVE chooses hard examples"},
+    OtherType{"FrcnnAnchorTarget", kFrcnnWho,
+              "AnchorTarget does the same; its settings are the layer's own instead of a JSON file's"},
+    OtherType{"FrcnnProposal", kFrcnnWho,
+              "Proposal does the same; its settings are the layer's own instead of a JSON file's"},
+    OtherType{"FrcnnProposalTarget", kFrcnnWho,
+              "ProposalTarget does the same; its settings are the layer's own instead of a JSON file's"},
+    OtherType{"FrcnnRoiData", kFrcnnWho, "AnnotatedData reads boxes"},
     OtherType{"GeneralContrastiveLoss", "caffe-windows",
               "it compares samples with the centres of all classes; ContrastiveLoss takes pairs, TripletLoss "
               "triplets of samples, and CenterLoss draws them to the centres of their classes"},
+    OtherType{"GroupNorm", "branches of Caffe",
+              "Reshape into as many channels as groups, MVN, Reshape back and Scale compute the same"},
+    OtherType{"HardSwish", "branches for MobileNets",
+              "Power with shift: 3, Clip to 0 and 6, Power with scale: 0.1666667, and Eltwise with "
+              "operation: PROD with the input compute the same"},
     OtherType{"ImResize", "OpenPose", "Interp enlarges maps"},
+    OtherType{"ImageLabelData", "branches for segmentation", "ImageSegData reads pairs of images"},
     OtherType{"ImageLabelmapData", "HED", "ImageSegData reads pairs of images"},
     OtherType{
         "InnerDistance", "caffe-windows",
         "no operator measures distances to learned rows; InnerProduct and MarginInnerProduct take products "
         "with them, and CenterLoss draws samples to the centres of their classes"},
+    OtherType{
+        "Insanity", "caffe-windows",
+        "it draws its slopes at random; ReLU with a negative_slope has one of them, and PReLU learns them"},
     OtherType{"LS", "a branch for extreme learning machines",
               "it solves least squares for all weights at once, which is no training by gradients; an "
               "InnerProduct with EuclideanLoss comes to the same solution"},
+    OtherType{"LocalWeightedConvolution", kLocalBranches, kLocal},
     OtherType{"LocallyConnected", kLocalBranches, kLocal},
     OtherType{
         "Lstm", "Junhyuk Oh's branch",
@@ -84,17 +108,23 @@ constexpr std::array kOthers{
     OtherType{"MOE", "BVLC's opencl branch",
               "it holds whole nets as experts; write them as layers, weighted by a Softmax with Scale and "
               "Eltwise"},
+    OtherType{"MTCNNData", "branches for MTCNN",
+              "prepare labels, boxes and landmarks beforehand and read them with HDF5Data"},
+    OtherType{"MTCNNEuclideanLoss", "branches for MTCNN", "EuclideanLoss of the samples that Filter chooses"},
     OtherType{"MatRead", "DeepLab", kMatlab},
     OtherType{"MatWrite", "DeepLab", kMatlab},
     OtherType{"MergeCrop", "BVLC's opencl branch", "Crop, then Concat or Eltwise, does the same"},
     OtherType{"MnActivation", "Intel's Caffe", kOneNet},
     OtherType{"MnParamGradCompress", "Intel's Caffe",
               "it compresses gradients between machines; remove it: here they are exchanged as they are"},
+    OtherType{"MultiBoxFocalLoss", "branches of SSD",
+              "MultiBoxLoss with mining_type: MAX_NEGATIVE chooses hard examples"},
     OtherType{"MultiStageMeanfield", "CRF-RNN", kRefine},
     OtherType{"Nms", "OpenPose",
               "it looks for peaks in finished maps; do so on the net's outputs afterwards"},
     OtherType{"Noise", "BVLC's opencl branch and caffe-windows",
               "a DummyData layer with a gaussian data_filler, added by Eltwise, is noise"},
+    OtherType{"Pooling3D", "branches for volumes", "Pooling with three numbers as kernel_size pools volumes"},
     OtherType{
         "Python", "BVLC Caffe",
         "Banyan runs no Python code: only a layer written in C++ (docs/new_layer.md) can take its place"},
@@ -102,12 +132,21 @@ constexpr std::array kOthers{
     OtherType{"RegionLoss", "YOLO's branches", kYoloLoss},
     OtherType{"Rescale", "a branch for skeletons",
               "its ports disagree about values outside the receptive field; rescale such labels beforehand"},
+    OtherType{"Resize", "branches of Caffe", "Interp resizes maps"},
+    OtherType{"Reverse", "branches for reading text",
+              "no operator turns sequences around; read them a second time, turned around beforehand"},
     OtherType{"SVRLoss", "branches of Caffe", "SmoothL1Loss and L1Loss grow linearly with the error, too"},
     OtherType{"SequenceData", "yjxiong's Caffe (UntrimmedNets)",
               "it reads lists of shots; VideoData reads snippets of whole videos"},
     OtherType{
         "SibData", "yjxiong's Caffe",
         "no description says which records it puts together; Data reads the same LMDB record by record"},
+    OtherType{
+        "SoftmaxFocalLoss", "branches of Caffe",
+        "SoftmaxWithLossOHEM shows each position's loss, by which BoxAnnotatorOHEM chooses hard examples"},
+    OtherType{
+        "SoftmaxWithFocalLoss", "branches of Caffe",
+        "SoftmaxWithLossOHEM shows each position's loss, by which BoxAnnotatorOHEM chooses hard examples"},
     OtherType{"SpatialProduct", "PSPNet",
               "Tile repeats the one map for each channel, and Eltwise with operation: PROD multiplies"},
     OtherType{"SpatialTransformer", "a branch of Caffe",
@@ -121,8 +160,21 @@ constexpr std::array kOthers{
     OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
     OtherType{"VolumeData", "C3D", kLmdb},
     OtherType{"WarpCTC", "branches for reading text", kCtc},
+    OtherType{"WassersteinLoss", "branches of Caffe", kUndescribed},
+    OtherType{"XCovLoss", "a branch of Caffe",
+              "no operator penalizes the covariance of two sets of features"},
+    OtherType{"Yolov3DetectionOutput", "YOLO's branches",
+              "it decodes finished maps; do so on the net's outputs afterwards"},
     OtherType{"locally_connected", kLocalBranches, kLocal},
 };
+
+/// `CamelCase` and `V1_CASE` become `v1case`.
+std::string without_case(std::string_view type) {
+  std::string plain;
+  for (const char c : type)
+    if (c != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return plain;
+}
 
 }  // namespace
 
@@ -134,6 +186,12 @@ std::string about_other_type(const std::string& type, const std::string& detail)
   if (found == kOthers.end()) return "";
   return cat("has the type ", quoted(type), detail, " of ", found->whose,
              ", which Banyan does not have: ", found->advice);
+}
+
+std::string about_other_v1_type(const std::string& type) {
+  for (const OtherType& other : kOthers)
+    if (without_case(type) == without_case(other.type)) return about_other_type(other.type);
+  return "";
 }
 
 }  // namespace banyan::io

@@ -20,4 +20,7 @@ std::span<const OtherType> other_types();
 /// nobody knows. `detail` follows the name of the type.
 std::string about_other_type(const std::string& type, const std::string& detail = "");
 
+/// The same of a V1 type, such as LOCAL_WEIGHTED_CONVOLUTION.
+std::string about_other_v1_type(const std::string& type);
+
 }  // namespace banyan::io

@@ -10,6 +10,7 @@
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/upgrade.hpp"
+#include "other_types.hpp"
 
 namespace banyan::io {
 namespace {
@@ -225,6 +226,8 @@ V1LayerParameter upgrade_layer(const V1LayerParameter& outer, const std::string&
   if (inner.has_name()) layer.set_name(inner.name());
   V1LayerParameter::LayerType type;
   if (!v0_layer_type(inner.type(), type)) {
+    if (const std::string other = about_other_type(inner.type()); !other.empty())
+      bad_input(origin, ": layer ", quoted(inner.name()), " ", other);
     std::vector<std::string> known;
     for (const auto& [name, value] : v0_types()) known.push_back(name);
     bad_input(origin, ": layer ", quoted(inner.name()), " has the unknown V0 type ", quoted(inner.type()),

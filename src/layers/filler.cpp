@@ -139,7 +139,8 @@ void fill_values(const caffe::FillerParameter& filler, const Shape& shape, const
     const double a = std::sqrt(3 / fan(filler, shape));
     fill_random(draws, count, threads, -a, 2 * a, detail::uniform_group, values);
   } else if (type == "msra") {
-    fill_random(draws, count, threads, 0, std::sqrt(2 / fan(filler, shape)), detail::normal_group, values);
+    const double gain = 2 / (1 + static_cast<double>(filler.alpha()) * filler.alpha());
+    fill_random(draws, count, threads, 0, std::sqrt(gain / fan(filler, shape)), detail::normal_group, values);
   } else {
     fill_bilinear(shape, values);
   }

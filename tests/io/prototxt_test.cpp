@@ -88,6 +88,23 @@ TEST(Prototxt, AnUnknownOldTypeListsNoneThatIsNotNear) {
   expect_contains(error, "unknown value \"FOO\" for \"type\"; trainer layers lists all types");
   EXPECT_EQ(error.find("ABSVAL"), std::string::npos) << error;
   expect_contains(net_error("layers { type: CONVOLUTON }"), "(did you mean \"CONVOLUTION\"?)");
+  EXPECT_EQ(net_error("layers { type: NORM }").find("did you mean"), std::string::npos);
+  expect_contains(net_error("layers { type: LOCAL_WEIGHTED_CONVOLUTION }"),
+                  "the layer has the type \"LocalWeightedConvolution\" of branches of Caffe");
+}
+
+TEST(Prototxt, EnginesOfBranchesAreAccepted) {
+  const auto net = parse_net_text(
+      "layer { type: 'Convolution' convolution_param { num_output: 1 engine: INTEL_SPATIAL } }"
+      "layer { type: 'Pooling' pooling_param { engine: LIBDNN } }",
+      "net.prototxt");
+  EXPECT_EQ(net.layer(0).convolution_param().engine(), caffe::ConvolutionParameter::INTEL_SPATIAL);
+}
+
+TEST(Prototxt, SettingsOfBranchesOfTheSolverSayWhatTakesTheirPlace) {
+  expect_contains(solver_error("sparse_mode: 1"), "caffe-jacinto");
+  expect_contains(solver_error("multinode_param { wait_for_clients: 4 }"), "--uplink=mpi");
+  expect_contains(solver_error("stepearly: 1"), "plateau");
 }
 
 TEST(Prototxt, FieldOfAnotherBlockSaysWhereItBelongs) {

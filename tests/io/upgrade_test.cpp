@@ -113,6 +113,9 @@ TEST(UpgradeV0, PaddingLayersVanishIntoTheirReaders) {
 TEST(UpgradeV0, UnknownTypeIsAnErrorAndMisplacedSettingIsDropped) {
   expect_contains(upgrade_error("layers { layer { name: 'c' type: 'cnov' } }"),
                   "test: layer \"c\" has the unknown V0 type \"cnov\" (did you mean \"conv\"?)");
+  expect_contains(
+      upgrade_error("layers { layer { name: 'l' type: 'locally_connected' } }"),
+      "layer \"l\" has the type \"locally_connected\" of branches of Caffe, which Banyan does not have");
   expect_same(
       upgraded("layers { layer { name: 'r' type: 'relu' num_output: 3 new_num: 2 } bottom: 'a' top: 'a' }"),
       "layer { name: 'r' type: 'ReLU' bottom: 'a' top: 'a' }");

@@ -118,6 +118,8 @@ TEST(Filler, XavierAndMsraScaleByTheFan) {
     EXPECT_NEAR(xavier.variance, 1 / fan[i], kClose / fan[i]);
     const Moments msra = moments_of(filled("type: 'msra'" + norm, kLarge));
     EXPECT_NEAR(msra.variance, 2 / fan[i], kClose * 2 / fan[i]);
+    const Moments leaky = moments_of(filled("type: 'msra' alpha: 0.5" + norm, kLarge));
+    EXPECT_NEAR(leaky.variance, 1.6 / fan[i], kClose * 1.6 / fan[i]);
   }
 }
 
