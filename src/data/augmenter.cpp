@@ -39,8 +39,9 @@ constexpr std::pair<const char*, const char*> kReasons[] = {
 /// Every field that is set must take effect here (or be one that cannot change the result).
 void check_fields(const caffe::TransformationParameter& settings, const std::string& layer) {
   static const std::vector<std::string> known = {
-      "scale",       "mirror",     "crop_size", "crop_h",      "crop_w",  "mean_file",        "mean_value",
-      "force_color", "force_gray", "pad",       "random_seed", "display", "use_gpu_transform"};
+      "scale",       "mirror",     "crop_size",   "crop_h",     "crop_w",
+      "crop_height", "crop_width", "mean_file",   "mean_value", "force_color",
+      "force_gray",  "pad",        "random_seed", "display",    "use_gpu_transform"};
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   caffe::TransformationParameter::GetReflection()->ListFields(settings, &fields);
   for (const auto* field : fields) {
@@ -81,7 +82,7 @@ void check_transform(const caffe::TransformationParameter& settings, const std::
   constexpr std::uint32_t kMost = 1 << 15;
   if (settings.pad() > kMost || settings.crop_size() > kMost)
     bad_input("layer ", banyan::quoted(layer), ": transform_param.pad and crop_size must be at most ", kMost);
-  if (settings.crop_h() > kMost || settings.crop_w() > kMost)
+  if (std::max({settings.crop_h(), settings.crop_w(), settings.crop_height(), settings.crop_width()}) > kMost)
     bad_input("layer ", banyan::quoted(layer), ": transform_param.crop_h and crop_w must be at most ", kMost);
   if (const CropSize crop = crop_of(settings); (crop.height == 0) != (crop.width == 0))
     bad_input("layer ", banyan::quoted(layer),
@@ -93,8 +94,11 @@ void check_transform(const caffe::TransformationParameter& settings, const std::
 }
 
 CropSize crop_of(const caffe::TransformationParameter& settings) {
-  const auto side = [&](std::uint32_t own) { return static_cast<int>(own > 0 ? own : settings.crop_size()); };
-  return {side(settings.crop_h()), side(settings.crop_w())};
+  // The names of SSD and of yjxiong's early branch.
+  const auto side = [&](std::uint32_t own, std::uint32_t early) {
+    return static_cast<int>(own > 0 ? own : early > 0 ? early : settings.crop_size());
+  };
+  return {side(settings.crop_h(), settings.crop_height()), side(settings.crop_w(), settings.crop_width())};
 }
 
 std::string ItemShape::to_string() const { return cat(channels, " x ", height, " x ", width); }

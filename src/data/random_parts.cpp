@@ -264,7 +264,8 @@ void check_random_parts(const caffe::TransformationParameter& settings, const st
   };
   if (settings.crop_size() == 0 && RandomParts(settings).any())
     refuse("crop_size is missing: ", kParts, " need it");
-  if ((settings.crop_h() > 0 || settings.crop_w() > 0) && RandomParts(settings).any())
+  if (std::max({settings.crop_h(), settings.crop_w(), settings.crop_height(), settings.crop_width()}) > 0 &&
+      RandomParts(settings).any())
     refuse("crop_h and crop_w do not go with ", kParts, ", which make squares of crop_size");
   check_side(settings, layer);
   check_aspect(settings, layer);

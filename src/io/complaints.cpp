@@ -15,13 +15,10 @@ namespace {
 
 namespace pb = google::protobuf;
 
-/// Fields of branches, and why there is nothing for them here. Without a message: in any.
+/// Fields of branches, and why there is nothing for them here.
 struct OtherField {
   const char *message, *field, *reason;
 };
-constexpr const char* kNormalize =
-    "it is caffe-windows's; Normalize makes vectors of length 1 in the sense of L2: whole samples, or with "
-    "norm_param { across_spatial: false } the channels at each position";
 constexpr const char* kSparse =
     "it is of caffe-jacinto, which sets small weights to 0 while it trains; here all weights are trained";
 constexpr OtherField kOtherFields[] = {
@@ -31,8 +28,6 @@ constexpr OtherField kOtherFields[] = {
     {"LayerParameter", "lstm_param",
      "it is of Junhyuk Oh's branch, whose Lstm has another order of parameters; LSTM with recurrent_param "
      "takes its place"},
-    {"LayerParameter", "normalize_param", kNormalize},
-    {nullptr, "normalize_type", kNormalize},
     {"ParameterParameter", "blob_filler",
      "it is a branch's; a Parameter begins with zeros here, and --weights gives it other values"},
     {"ROIPoolingParameter", "pooled_size",
@@ -202,8 +197,7 @@ std::string Complaints::unknown_field(const std::string& type_name, const std::s
   if (type == nullptr) return cat("unknown field ", quoted(field, 60));
   std::string words = cat("unknown field ", quoted(field, 60), " in ", type->name());
   for (const OtherField& other : kOtherFields)
-    if ((other.message == nullptr || type->name() == other.message) && field == other.field)
-      return cat(words, ": ", other.reason);
+    if (type->name() == other.message && field == other.field) return cat(words, ": ", other.reason);
   const bool of_layer = type->name() == "LayerParameter" || type->name() == "V1LayerParameter";
   if (of_layer && field.ends_with("_param") && type_of_layer() == kUnknownV1Type)
     return words + ": it belongs to the type that is unknown";

@@ -56,8 +56,8 @@ constexpr std::array kOthers{
               "no operator samples at learned offsets; a Convolution with dilation widens the view too"},
     OtherType{"DenseCRF", "DeepLab", kRefine},
     OtherType{"DenseImageData", "SegNet",
-              "ImageSegData with image_data_param { label_type: PIXEL } reads the same list of images and "
-              "label images"},
+              "lists with cuts, mirrors, a mean_file or a label_divide_factor are not read; others are, by "
+              "ImageSegData with image_data_param { label_type: PIXEL }"},
     OtherType{"DetectNetTransformation", "NVIDIA's Caffe",
               "it draws boxes into grids while it changes the images; SSD's layers (AnnotatedData, "
               "MultiBoxLoss) train detectors, or draw the grids beforehand and read them with HDF5Data"},
@@ -99,6 +99,8 @@ constexpr std::array kOthers{
     OtherType{"LS", "a branch for extreme learning machines",
               "it solves least squares for all weights at once, which is no training by gradients; an "
               "InnerProduct with EuclideanLoss comes to the same solution"},
+    OtherType{"LargeMarginInnerProduct", "L-Softmax",
+              "MarginInnerProduct (A-Softmax, SphereFace) has margins too, but between rows of length 1"},
     OtherType{"LocalWeightedConvolution", kLocalBranches, kLocal},
     OtherType{"LocallyConnected", kLocalBranches, kLocal},
     OtherType{
@@ -119,12 +121,13 @@ constexpr std::array kOthers{
               "it compresses gradients between machines; remove it: here they are exchanged as they are"},
     OtherType{"MultiBoxFocalLoss", "branches of SSD",
               "MultiBoxLoss with mining_type: MAX_NEGATIVE chooses hard examples"},
+    OtherType{"MultiLabelImageData", "caffe-windows",
+              "ImageData with label_dim reads several labels of each image"},
     OtherType{"MultiStageMeanfield", "CRF-RNN", kRefine},
     OtherType{"Nms", "OpenPose",
               "it looks for peaks in finished maps; do so on the net's outputs afterwards"},
     OtherType{"Noise", "BVLC's opencl branch and caffe-windows",
               "a DummyData layer with a gaussian data_filler, added by Eltwise, is noise"},
-    OtherType{"Pooling3D", "branches for volumes", "Pooling with three numbers as kernel_size pools volumes"},
     OtherType{
         "Python", "BVLC Caffe",
         "Banyan runs no Python code: only a layer written in C++ (docs/new_layer.md) can take its place"},

@@ -323,6 +323,10 @@ void upgrade_net(caffe::NetParameter& net, const std::string& origin) {
     net = upgrade_depth(std::move(net), origin);
     log_info(origin + ": wrote the windows of 3-D layers as lists");
   }
+  if (needs_dense_list_upgrade(net)) {
+    net = upgrade_dense_lists(std::move(net));
+    log_info(origin + ": made ImageSegData of DenseImageData");
+  }
   refuse_fusions(net, origin);
   if (needs_fused_relu_upgrade(net)) {
     net = upgrade_fused_relu(std::move(net));

@@ -1,7 +1,8 @@
 // Normalize: vectors of length 1, times a learned scale. With norm_param (SSD, NVIDIA) the vectors are the
 // channels at each position, or with across_spatial (the default) whole samples, and the scale is one number,
-// or with channel_shared: false one per channel. Without norm_param (yjxiong) they are whole samples, and
-// there is no scale. eps is added to the squared length.
+// or with channel_shared: false one per channel. Without norm_param there is no scale, and they are whole
+// samples (yjxiong), or with normalize_param (caffe-windows) the channels at each position. eps is added to
+// the squared length.
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/norms.hpp"
@@ -14,7 +15,19 @@ class NormalizeLayer : public Layer {
   NormalizeLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options, {.layout = LayoutRule::follows, .backward_reads_outputs = false}) {}
 
+  void check_settings() const override {
+    if (!by_channels()) return;
+    const caffe::ChannelNormalizeParameter& channels = parameter_.normalize_param();
+    if (parameter_.has_norm_param()) refuse("norm_param and normalize_param exclude each other");
+    if (channels.normalize_type() != "L2")
+      refuse("normalize_type ", quoted(channels.normalize_type()),
+             " is not supported: lengths are those of L2");
+    if (channels.fix_gradient() || channels.bp_norm())
+      refuse("fix_gradient and bp_norm of normalize_param are not supported");
+  }
+
   void setup(const Blobs& inputs, const Blobs&) override {
+    check_settings();
     if (inputs[0]->shape.axes() < 2) refuse("the input needs an axis of channels, axis 1");
     if (!parameter_.has_norm_param()) return;
     caffe::FillerParameter filler = settings().scale_filler();
@@ -27,7 +40,7 @@ class NormalizeLayer : public Layer {
     if (input.axes() < 2 || (scaled() && !settings().channel_shared() && input[1] != parameters_[0].shape[0]))
       refuse("input ", quoted(inputs[0]->name), " of shape ", input.to_string(), " does not fit the ",
              scaled() ? parameters_[0].shape.count() : 0, " scales");
-    const bool whole = !scaled() || settings().across_spatial();
+    const bool whole = !by_channels() && (!scaled() || settings().across_spatial());
     const bool channels_last = inputs[0]->layout == Layout::channels_last;
     const std::int64_t channels = input[1], pixels = input.count(2);
     if (whole)
@@ -48,7 +61,7 @@ class NormalizeLayer : public Layer {
     const Tensor& x = inputs[0]->data;
     Tensor& y = outputs[0]->data;
     ensure(context, squares_, Shape{over_.outer * over_.inner}, DType::f64);
-    ops::dot_products(context, x, x, over_, settings().eps(), squares_);
+    ops::dot_products(context, x, x, over_, by_channels() ? 1e-6 : settings().eps(), squares_);
     ops::divide_by_norm(context, x, squares_, over_, y);
     if (scaled()) ops::scale_bias(context, y, parameters_[0].value, none_, scale_over_, {}, y);
   }
@@ -73,6 +86,7 @@ class NormalizeLayer : public Layer {
 
  private:
   const caffe::NormalizeParameter& settings() const { return parameter_.norm_param(); }
+  bool by_channels() const { return parameter_.has_normalize_param(); }
   bool scaled() const { return !parameters_.empty(); }
 
   ops::Channels over_{};

@@ -1,6 +1,6 @@
-// py-faster-rcnn's and R-FCN's layers, and ENet's. What the former read from their configuration files is
-// their default here (that of faster_rcnn_end2end.yml), and further keys of param_str, named as the fields of
-// the native layer's message, replace it.
+// py-faster-rcnn's and R-FCN's layers, ENet's, and the one of BVLC's examples. What the first read from their
+// configuration files is their default here (that of faster_rcnn_end2end.yml), and further keys of param_str,
+// named as the fields of the native layer's message, replace it.
 #include "layers/python_layers.hpp"
 
 #include <google/protobuf/io/tokenizer.h>
@@ -181,6 +181,15 @@ caffe::LayerParameter spatial_dropout(const caffe::LayerParameter& python) {
   return layer;
 }
 
+/// What a program has to fill: the shapes of Faster R-CNN's, or the names of whatever the layer makes.
+std::string tops_of_roi_data(const caffe::LayerParameter& python) {
+  const std::vector<std::string> tops(python.top().begin(), python.top().end());
+  if (tops.empty() || tops == std::vector<std::string>{"data", "im_info", "gt_boxes"})
+    return "data (1 x 3 x H x W), im_info (1 x 3: height, width, scale), gt_boxes (G x 5: x1, y1, x2, y2, "
+           "class)";
+  return join(tops, ", ", " and ");
+}
+
 }  // namespace
 
 std::optional<caffe::LayerParameter> native_layer(const caffe::LayerParameter& python, Phase phase) {
@@ -189,11 +198,16 @@ std::optional<caffe::LayerParameter> native_layer(const caffe::LayerParameter& p
     refuse(
         python,
         "reads a detection data set with Python, which Banyan does not run; put an Input layer in its place "
-        "whose "
-        "tops a program fills: data (1 x 3 x H x W), im_info (1 x 3: height, width, scale), gt_boxes (G x 5: "
-        "x1, y1, x2, y2, class)");
+        "whose tops a program fills: ",
+        tops_of_roi_data(python));
   if (code.module() == "spatial_dropout" && code.layer() == "SpatialDropoutLayer")
     return spatial_dropout(python);
+  if (code.module() == "pyloss" && code.layer() == "EuclideanLossLayer") {
+    caffe::LayerParameter layer = python;
+    layer.set_type("EuclideanLoss");
+    layer.clear_python_param();
+    return layer;
+  }
   const auto* const found =
       std::find_if(std::begin(kNative), std::end(kNative), [&](const NativeType& native) {
         return code.module() == native.module && code.layer() == native.layer;

@@ -16,7 +16,7 @@ class ReorgLayer : public GridLayer {
       : GridLayer(parameter, options, {}) {}
 
   void setup(const Blobs&, const Blobs&) override {
-    if (stride() < 1) refuse("stride must be given and positive");
+    if (stride() < 1) refuse("stride must be positive");
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

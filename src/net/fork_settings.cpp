@@ -91,6 +91,9 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
       "filler, use_weight_bias and bias_term of batch_norm_param have no effect: batch_norm_param.engine "
       "names none of Intel's; with scale_bias: true the layer learns slopes and biases",
       has_idle_slopes);
+  warn_once(net,
+            "shuffle_pool_size of data_param (yjxiong) has no effect; shuffle: true shuffles all records",
+            [](const caffe::LayerParameter& layer) { return layer.data_param().has_shuffle_pool_size(); });
   warn_once(net, "coeff of eltwise_param has no effect with MAX", has_idle_coefficients);
   warn_once(net, "class_weighting has no effect without weight_by_label_freqs: true", has_idle_class_weights);
   warn_once(net, "the scale of a filler (Intel's) has no effect", scales_a_filler);

@@ -454,6 +454,7 @@ class DeviceUplink::State {
     } catch (const Error& error) {
       const Error cause = cause_of(error);
       if (fail_) fail_(cause);
+      abort(cause);  // unless that has done it
     }
     if (failed()) end_exchanges();
   }

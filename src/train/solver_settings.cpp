@@ -134,7 +134,8 @@ class Reader {
   }
 
   TestSettings tests() const {
-    for (int batches : s_.test_iter()) require(batches > 0, "test_iter must be > 0, not ", batches);
+    for (int batches : s_.test_iter())
+      require(batches > 0, "test_iter must be > 0, not ", batches, ": leave out a test that is not wanted");
     require(s_.test_interval() >= 0, "test_interval must be >= 0, not ", s_.test_interval());
     require(s_.test_iter().empty() || s_.test_interval() > 0, "test nets need test_interval > 0");
     TestSettings test;

@@ -68,7 +68,8 @@ TEST(Augmenter, CentreCropInTests) {
 
 TEST(Augmenter, CropsNeedNotBeSquare) {
   const Sample sample;
-  EXPECT_THAT(apply(augmenter("crop_h: 1 crop_w: 3"), sample.record), ElementsAre(4, 5, 6, 104, 105, 106));
+  for (const char* names : {"crop_h: 1 crop_w: 3", "crop_height: 1 crop_width: 3"})
+    EXPECT_THAT(apply(augmenter(names), sample.record), ElementsAre(4, 5, 6, 104, 105, 106)) << names;
   // As in NVIDIA's, before crop_size.
   EXPECT_THAT(apply(augmenter("crop_size: 1 crop_w: 4"), sample.record),
               ElementsAre(4, 5, 6, 7, 104, 105, 106, 107));

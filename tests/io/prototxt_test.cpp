@@ -39,8 +39,6 @@ TEST(Prototxt, SettingsOfBranchesSayWhoseTheyAreAndWhatToDo) {
                   "recurrent_param takes its place");
   expect_contains(net_error("layer { dropout_param { scale_test: true } }"), "scale_train: false");
   expect_contains(net_error("layer { parameter_param { blob_filler { } } }"), "begins with zeros here");
-  expect_contains(net_error("layer { norm_param { normalize_type: 'L2' } }"), "it is caffe-windows's");
-  expect_contains(net_error("layer { normalize_param { normalize_type: 'L1' } }"), "it is caffe-windows's");
   expect_contains(
       net_error("layer { pooling_param { pool: MIN } }"),
       "unknown value \"MIN\" for \"pool\": it is a branch's; a Power layer with scale: -1 before and "

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "banyan/base/text.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "io_test_tools.hpp"
 
@@ -108,6 +109,19 @@ TEST(UpgradeV0, PaddingLayersVanishIntoTheirReaders) {
   expect_contains(upgrade_error("layers { layer { name: 'p' type: 'padding' pad: 2 } bottom: 'd' top: 'p' }\n"
                                 "layers { layer { name: 'r' type: 'relu' } bottom: 'p' top: 'r' }"),
                   "layer \"r\" of type \"relu\" reads a padding layer");
+}
+
+TEST(UpgradeDenseLists, BecomeImageSegDataWhereItDoesTheSame) {
+  expect_same(upgraded("layers { name: 'd' type: DENSE_IMAGE_DATA top: 'd' top: 'l' dense_image_data_param { "
+                       "source: 's' batch_size: 4 shuffle: true new_height: 6 new_width: 5 } }"),
+              "layer { name: 'd' type: 'ImageSegData' top: 'd' top: 'l' image_data_param { source: 's' "
+              "batch_size: 4 shuffle: true new_height: 6 new_width: 5 label_type: PIXEL } }");
+  for (const char* kept :
+       {"dense_image_data_param { label_divide_factor: 8 }", "dense_image_data_param { mean_file: 'm' }",
+        "transform_param { mirror: true }", "transform_param { crop_size: 3 }"}) {
+    const std::string layer = cat("layer { type: 'DenseImageData' ", kept, " }");
+    expect_same(upgraded(layer), layer);
+  }
 }
 
 TEST(UpgradeV0, UnknownTypeIsAnErrorAndMisplacedSettingIsDropped) {

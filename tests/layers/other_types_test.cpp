@@ -54,8 +54,7 @@ TEST(OtherTypes, AreInTheDocuments) {
 TEST(OtherTypes, AreNamedWithTheirOwnerAndWhatToDo) {
   EXPECT_THAT(refusal("DenseCRF"),
               HasSubstr("layer \"x\" has the type \"DenseCRF\" of DeepLab, which Banyan does not have: "));
-  EXPECT_THAT(refusal("DenseImageData"),
-              HasSubstr("ImageSegData with image_data_param { label_type: PIXEL }"));
+  EXPECT_THAT(refusal("DenseImageData"), HasSubstr("label_divide_factor"));
   EXPECT_THAT(refusal("Python", "my.layers"),
               AllOf(HasSubstr("module \"my.layers\""), HasSubstr("Banyan runs no Python code")));
   EXPECT_THAT(refusal("Convolutoin"),

@@ -388,6 +388,9 @@ TEST(PythonLayers, BecomeNativeOnes) {
       python("rpn.proposal_target_layer", "ProposalTargetLayer", "'num_classes': 21"), Phase::train);
   EXPECT_EQ(sample->type(), "ProposalTarget");
   EXPECT_EQ(sample->proposal_target_param().num_classes(), 21u);
+  const auto loss = native_layer(python("pyloss", "EuclideanLossLayer", ""), Phase::train);
+  EXPECT_EQ(loss->type(), "EuclideanLoss");
+  EXPECT_FALSE(loss->has_python_param());
   EXPECT_FALSE(native_layer(python("rpn.proposal_layer", "OtherLayer", ""), Phase::train).has_value());
 }
 

@@ -167,6 +167,10 @@ TEST(Normalize, MakesUnitVectors) {
   bench.forward();
   expect_near(bench.output(), {30 / std::sqrt(27), 0, 400 / std::sqrt(27), 200 / std::sqrt(6)}, 1e-14);
   EXPECT_TRUE(Bench("type: 'Normalize'", {shape}, 1).layer().parameters().empty());
+  const std::string channels = "type: 'Normalize' normalize_param { normalize_type: 'L2' }";
+  expect_near(run(channels, {shape}, {{0.003, 0, 0.004, 2}}).values,
+              {0.003 / std::sqrt(26e-6), 0, 0.004 / std::sqrt(26e-6), 2 / std::sqrt(4 + 1e-6)}, 1e-12);
+  EXPECT_TRUE(Bench(channels, {shape}, 1).layer().parameters().empty());
   EXPECT_EQ(Bench(norm(""), {shape}, 1).layer().parameters()[0].shape, Shape());
 }
 
@@ -174,12 +178,12 @@ TEST(Normalize, MakesUnitVectors) {
 TEST(SmallLayers, KeepChannelsLastImages) {
   const Shape shape{2, 3, 4, 3};
   for (const std::string& text :
-       {std::string("type: 'Normalize'"), norm("eps: 0.1"), norm("channel_shared: false"),
-        norm("across_spatial: false"), norm("across_spatial: false channel_shared: false"),
-        reduction("operation: SUMSQ"), reduction("operation: ASUM axis: 1"),
-        reduction("operation: MEAN axis: 0 coeff: 2"), reduction("operation: SUMSQ axis: -3 coeff: 2"),
-        std::string("type: 'MVN'"), mvn("eps: 0.1"), mvn("across_channels: true"),
-        mvn("normalize_variance: false")}) {
+       {std::string("type: 'Normalize'"), std::string("type: 'Normalize' normalize_param { }"),
+        norm("eps: 0.1"), norm("channel_shared: false"), norm("across_spatial: false"),
+        norm("across_spatial: false channel_shared: false"), reduction("operation: SUMSQ"),
+        reduction("operation: ASUM axis: 1"), reduction("operation: MEAN axis: 0 coeff: 2"),
+        reduction("operation: SUMSQ axis: -3 coeff: 2"), std::string("type: 'MVN'"), mvn("eps: 0.1"),
+        mvn("across_channels: true"), mvn("normalize_variance: false")}) {
     SCOPED_TRACE(text);
     std::vector<Values> found[2];
     for (const Layout layout : {Layout::contiguous, Layout::channels_last}) {
@@ -288,6 +292,8 @@ TEST(SmallLayers, RefuseWhatDoesNotFit) {
            {spp("pyramid_height: 3"), {Shape{1, 1, 5, 5}}, "does not fit"},
            {spp("pyramid_height: 3 pool: STOCHASTIC"), {image}, "STOCHASTIC"},
            {"type: 'Normalize'", {Shape{3}}, "axis 1"},
+           {"type: 'Normalize' normalize_param { normalize_type: 'L1' }", {image}, "normalize_type \"L1\""},
+           {"type: 'Normalize' normalize_param { bp_norm: true }", {image}, "bp_norm"},
            {"type: 'Axpy'", {Shape{2, 3}, image, image}, "one factor"},
            {"type: 'Axpy'", {Shape{2, 4}, image, Shape{2, 4, 6, 5}}, "one shape"},
            {batch_reduction("level: 2 reduction_param { axis: 1 } level: 1"), {image}, "cover 5"},

@@ -116,7 +116,9 @@ TEST(Reorg, MovesElementsAsDarknet) {
     EXPECT_EQ(bench.output(), reorganized(input, 2, reverse, counting(input.count())));
   }
   const std::string start = "type: 'Reorg' reorg_param { ";
-  EXPECT_NE(refusal(start + "}", {Shape{1, 4, 2, 2}}).find("stride"), std::string::npos);
+  EXPECT_EQ(Bench("type: 'Reorg'", {Shape{1, 4, 2, 2}}, 1).outputs[0]->shape,
+            (Shape{1, 16, 1, 1}));  // stride 2
+  EXPECT_NE(refusal(start + "stride: 0 }", {Shape{1, 4, 2, 2}}).find("stride"), std::string::npos);
   EXPECT_NE(refusal(start + "stride: 2 }", {Shape{1, 3, 2, 2}}).find("multiple of 4"), std::string::npos);
   EXPECT_NE(refusal(start + "stride: 2 }", {Shape{1, 4, 3, 2}}).find("3 x 2 pixels"), std::string::npos);
 }

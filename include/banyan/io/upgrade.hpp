@@ -30,6 +30,9 @@ caffe::NetParameter upgrade_type_names(caffe::NetParameter net);
 caffe::NetParameter upgrade_depth(caffe::NetParameter net, const std::string& origin);
 /// hole, hole_h and hole_w (DeepLab) become dilation, dilation_h and dilation_w.
 caffe::NetParameter upgrade_holes(caffe::NetParameter net, const std::string& origin);
+/// DenseImageData (SegNet) becomes ImageSegData with label_type: PIXEL, unless it has settings whose meaning
+/// there is another one, or not known.
+caffe::NetParameter upgrade_dense_lists(caffe::NetParameter net);
 /// Throws bad_input for layers that BVLC's opencl branch writes into the settings of others (fuse_type),
 /// except a ReLU in those of a Convolution.
 void refuse_fusions(const caffe::NetParameter& net, const std::string& origin);
@@ -51,6 +54,7 @@ bool needs_v1_upgrade(const caffe::NetParameter& net);
 bool needs_type_name_upgrade(const caffe::NetParameter& net);
 bool needs_depth_upgrade(const caffe::NetParameter& net);
 bool needs_hole_upgrade(const caffe::NetParameter& net);
+bool needs_dense_list_upgrade(const caffe::NetParameter& net);
 bool needs_fused_relu_upgrade(const caffe::NetParameter& net);
 bool needs_bn_stats_upgrade(const caffe::NetParameter& net);
 bool needs_input_upgrade(const caffe::NetParameter& net);
