@@ -19,8 +19,7 @@ bool is_nvidias(const caffe::BatchNormParameter& settings) {
 }
 
 bool is_intels(const caffe::BatchNormParameter& settings) {
-  using Settings = caffe::BatchNormParameter;
-  const bool intel = settings.engine() == Settings::MKL2017 || settings.engine() == Settings::MKLDNN;
+  const bool intel = settings.engine() == caffe::MKL2017 || settings.engine() == caffe::MKLDNN;
   return intel && settings.use_weight_bias();
 }
 

@@ -96,7 +96,7 @@ TEST(Prototxt, EnginesOfBranchesAreAccepted) {
       "layer { type: 'Convolution' convolution_param { num_output: 1 engine: INTEL_SPATIAL } }"
       "layer { type: 'Pooling' pooling_param { engine: LIBDNN } }",
       "net.prototxt");
-  EXPECT_EQ(net.layer(0).convolution_param().engine(), caffe::ConvolutionParameter::INTEL_SPATIAL);
+  EXPECT_EQ(net.layer(0).convolution_param().engine(), caffe::INTEL_SPATIAL);
 }
 
 TEST(Prototxt, SettingsOfBranchesOfTheSolverSayWhatTakesTheirPlace) {
