@@ -82,7 +82,7 @@ void check_transform(const caffe::TransformationParameter& settings, const std::
   constexpr std::uint32_t kMost = 1 << 15;
   if (settings.pad() > kMost || settings.crop_size() > kMost)
     bad_input("layer ", banyan::quoted(layer), ": transform_param.pad and crop_size must be at most ", kMost);
-  if (std::max({settings.crop_h(), settings.crop_w(), settings.crop_height(), settings.crop_width()}) > kMost)
+  if (rectangle_side(settings) > kMost)
     bad_input("layer ", banyan::quoted(layer), ": transform_param.crop_h and crop_w must be at most ", kMost);
   if (const CropSize crop = crop_of(settings); (crop.height == 0) != (crop.width == 0))
     bad_input("layer ", banyan::quoted(layer),
@@ -91,6 +91,10 @@ void check_transform(const caffe::TransformationParameter& settings, const std::
     bad_input("layer ", banyan::quoted(layer), ": transform_param sets both force_color and force_gray");
   if (settings.has_mean_file() && settings.mean_value_size() > 0)
     bad_input("layer ", banyan::quoted(layer), ": transform_param sets both mean_file and mean_value");
+}
+
+std::uint32_t rectangle_side(const caffe::TransformationParameter& settings) {
+  return std::max({settings.crop_h(), settings.crop_w(), settings.crop_height(), settings.crop_width()});
 }
 
 CropSize crop_of(const caffe::TransformationParameter& settings) {

@@ -7,6 +7,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/data/augmenter.hpp"
 #include "data/distortion.hpp"
 #include "data/resampling.hpp"
 
@@ -264,8 +265,7 @@ void check_random_parts(const caffe::TransformationParameter& settings, const st
   };
   if (settings.crop_size() == 0 && RandomParts(settings).any())
     refuse("crop_size is missing: ", kParts, " need it");
-  if (std::max({settings.crop_h(), settings.crop_w(), settings.crop_height(), settings.crop_width()}) > 0 &&
-      RandomParts(settings).any())
+  if (rectangle_side(settings) > 0 && RandomParts(settings).any())
     refuse("crop_h and crop_w do not go with ", kParts, ", which make squares of crop_size");
   check_side(settings, layer);
   check_aspect(settings, layer);

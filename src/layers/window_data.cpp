@@ -1,7 +1,5 @@
 // WindowData: windows of images, as R-CNN trains on them. Every batch holds a given share of windows with an
 // object; which ones is drawn at random for each item, so there are no epochs.
-#include <algorithm>
-
 #include "banyan/data/window_list.hpp"
 #include "layers/source_layer.hpp"
 
@@ -33,9 +31,7 @@ class WindowDataLayer : public SourceLayer {
     const caffe::TransformationParameter& transform = parameter().transform_param();
     data::check_transform(transform, name());
     if (transform.pad() > 0 || transform.force_color() || transform.force_gray() ||
-        transform.random_seed() >= 0 ||
-        std::max({transform.crop_h(), transform.crop_w(), transform.crop_height(), transform.crop_width()}) >
-            0)
+        transform.random_seed() >= 0 || data::rectangle_side(transform) > 0)
       refuse("transform_param",
              "may hold scale, mirror, crop_size, mean_file and mean_value only in WindowData");
     if (transform.crop_size() == 0)

@@ -32,6 +32,8 @@ struct CropSize {
   int height = 0, width = 0;
 };
 CropSize crop_of(const caffe::TransformationParameter& settings);
+/// The longest side that is given of a rectangle to cut out, by either of its names; 0: none is.
+std::uint32_t rectangle_side(const caffe::TransformationParameter& settings);
 
 struct MeanImage {
   ItemShape shape;
