@@ -451,13 +451,20 @@ TEST(PythonLayers, SayWhatTheyDoNotUnderstand) {
   expect_part("feat_stride: 'x'", "feat_stride cannot be \"x\"");
   expect_part("feat_stride: -1", "feat_stride cannot be \"-1\"");
   expect_part("feat_stride: [16]", "feat_stride must be one value");
-  try {
-    native_layer(python("roi_data_layer.layer", "RoIDataLayer", "'num_classes': 21"), Phase::train);
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.message(),
-                HasSubstr("put an Input layer in its place whose tops a program fills: data"));
-  }
+  caffe::LayerParameter data = python("roi_data_layer.layer", "RoIDataLayer", "'num_classes': 21");
+  const auto expect_tops = [&](const char* tops) {
+    try {
+      native_layer(data, Phase::train);
+      ADD_FAILURE();
+    } catch (const Error& error) {
+      EXPECT_THAT(
+          error.message(),
+          HasSubstr(std::string("put an Input layer in its place whose tops a program fills: ") + tops));
+    }
+  };
+  expect_tops("data (1 x 3 x H x W), im_info");
+  for (const char* top : {"data", "rois", "labels"}) data.add_top(top);  // Fast R-CNN's
+  expect_tops("data, rois and labels");
 }
 
 }  // namespace
