@@ -14,12 +14,6 @@
 #include "run.hpp"
 
 namespace banyan {
-namespace {
-
-/// A failed run ends within 2 s: the other devices get this long to stop, the rest is for cleaning up.
-constexpr double kGraceSeconds = 1.5;
-
-}  // namespace
 
 /// Later members use earlier ones and are destroyed before them.
 struct Session::State {
@@ -94,7 +88,7 @@ Session::State::State(const TrainOptions& options) : run(make_run(options)) {
   LOG(INFO) << log_lines::policy(name_of(run->solver.rate.policy));
   on_board.emplace(options.board.get(), std::vector<const Activity*>(activities.begin(), activities.end()));
   attachment.emplace(*run);
-  parallel::WatchdogOptions watchdog{options.watchdog_seconds, kGraceSeconds, run->is_worker()};
+  parallel::WatchdogOptions watchdog{options.watchdog_seconds, options.grace_seconds, run->is_worker()};
   if (parallel::Uplink* uplink = options.uplink) {
     watchdog.others = [uplink] { return uplink->others(); };
     watchdog.speaks = [uplink] { return uplink->speaks(); };

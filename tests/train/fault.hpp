@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <stdexcept>
@@ -26,6 +27,18 @@ inline constexpr double kSilenceSeconds = 1;
 #else
 inline constexpr double kSilenceSeconds = 0.5;
 #endif
+
+/// The number in an environment variable.
+inline unsigned number_from(const char* variable, unsigned absent) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? absent : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
+}
+
+/// In which all devices must have stopped after a failure: BANYAN_SECONDS, more where other programs use the
+/// processor, or where devices are slower.
+inline double seconds_to_stop() { return number_from("BANYAN_SECONDS", 2); }
+/// As TrainOptions has it: the rest is for cleaning up.
+inline double grace_seconds() { return 0.75 * seconds_to_stop(); }
 
 enum class FaultKind : std::uint8_t {
   exception,

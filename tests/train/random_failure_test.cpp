@@ -1,9 +1,8 @@
 // Promise 3 in a thousand random cases: which devices fail, where, when and how, on which tree, with streams
 // that run late. None may hang. BANYAN_SCHEDULES sets the number (default 1000), BANYAN_FIRST_SCHEDULE the
-// first one (default 0), BANYAN_SCHEDULE runs one of them alone, with its log; BANYAN_SECONDS (default 2) is
-// the time in which all devices must have stopped, more where other programs use the processor. gpu_tests
-// also contains this file: there the devices are GPUs, and on emulated ones every other case makes a call of
-// CUDA, cuBLAS or cuDNN fail instead, once or for good.
+// first one (default 0), BANYAN_SCHEDULE runs one of them alone, with its log; BANYAN_SECONDS: fault.hpp.
+// gpu_tests also contains this file: there the devices are GPUs, and on emulated ones every other case makes
+// a call of CUDA, cuBLAS or cuDNN fail instead, once or for good.
 #include <gmock/gmock.h>
 #include <signal.h>
 
@@ -35,11 +34,6 @@ extern "C" void on_end(int signal) {
   InstalledFaults::print_places();
   ::signal(SIGABRT, SIG_DFL);
   if (signal == SIGALRM) std::abort();
-}
-
-unsigned number_from(const char* variable, unsigned absent) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? absent : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
 }
 
 /// How many places an error names: one message says where.
@@ -109,6 +103,7 @@ class RandomFailures : public TrainingRun {
     const int devices = 2 + below(3);
     Schedule schedule;
     schedule.options = options(devices);
+    schedule.options.grace_seconds = grace_seconds();
     schedule.options.devices = run_devices(devices);
     SolverSettings& solver = schedule.options.solver;
     solver.max_iter = 4;
@@ -163,7 +158,7 @@ class RandomFailures : public TrainingRun {
   }
 
   void note_stop(double seconds) {
-    EXPECT_LT(seconds, seconds_to_stop_);
+    EXPECT_LT(seconds, seconds_to_stop());
     latest_stop_ = std::max(latest_stop_, seconds);
   }
 
@@ -211,7 +206,6 @@ class RandomFailures : public TrainingRun {
     return failed;
   }
 
-  const double seconds_to_stop_ = number_from("BANYAN_SECONDS", 2);
   double latest_stop_ = 0;       ///< seconds
   bool keeps_a_stream_ = false;  ///< with its thread: the call that failed would have destroyed it
 };

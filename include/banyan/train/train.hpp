@@ -77,6 +77,7 @@ struct TrainOptions {
   RunPrecision precision = RunPrecision::f32;
   int threads_per_device = 0;      ///< 0: an equal share of the processor's cores
   double watchdog_seconds = 0;     ///< a device silent this long while others wait is named; 0: no watchdog
+  double grace_seconds = 1.5;      ///< what a device has to stop after a failure; then the process ends
   bool keep_blobs = false;         ///< blobs share no memory (Session::blob)
   bool check_nan = false;          ///< the first iteration with a loss that is not finite ends the run
   Console* console = nullptr;      ///< shows the progress line; outlives the call; nullptr: none

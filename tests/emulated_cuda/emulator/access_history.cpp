@@ -12,6 +12,7 @@ namespace {
 
 bool before(const Operation& earlier, const VectorClock& now) {
   if (now.of(earlier.actor) >= earlier.number) return true;
+  const Quiet quiet;
   const std::lock_guard<std::mutex> lock(Machine::get().mutex);
   const auto& retired = Machine::get().retired;
   const auto it = retired.find(earlier.actor);
@@ -23,6 +24,7 @@ void report(std::uintptr_t at, const Operation& earlier, bool earlier_writes, co
   static auto* const mutex = new std::mutex;
   static auto* const told = new std::set<std::pair<std::string, std::string>>;
   {
+    const Quiet quiet;
     const std::lock_guard<std::mutex> lock(*mutex);
     if (!told->insert({earlier.name, later.name}).second) return;
   }

@@ -69,6 +69,7 @@ class Registry {
   /// For the report on what a process leaves behind.
   static void change_alive(int by) {
     Machine& m = Machine::get();
+    const Quiet quiet;
     const std::lock_guard<std::mutex> lock(m.mutex);
     m.handles += static_cast<std::uint64_t>(by);
   }

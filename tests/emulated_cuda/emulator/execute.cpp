@@ -16,13 +16,6 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
-#if defined(EMULATED_CUDA_TSAN)
-extern "C" {
-void* __tsan_get_current_fiber(void);
-void* __tsan_create_fiber(unsigned flags);
-void __tsan_switch_to_fiber(void* fiber, unsigned flags);
-}
-#endif
 
 namespace emulated {
 
@@ -42,9 +35,6 @@ struct Fiber {
   uint3 thread{};
 #if defined(EMULATED_CUDA_ASAN)
   void* fake_stack = nullptr;
-#endif
-#if defined(EMULATED_CUDA_TSAN)
-  void* tsan = nullptr;
 #endif
 };
 
@@ -74,18 +64,17 @@ class BlockRunner {
   char* shared_;
   std::size_t shared_used_ = 0;
   std::mt19937 random_;
-  char order_token_ = 0;
 #if defined(EMULATED_CUDA_ASAN)
   void* fake_stack_ = nullptr;
   const void* bottom_ = nullptr;
   std::size_t size_ = 0;
 #endif
-#if defined(EMULATED_CUDA_TSAN)
-  void* tsan_ = nullptr;
-#endif
 };
 
 /// A stream's thread borrows a runner, whose fibers are expensive, and returns it when it ends.
+/// ThreadSanitizer takes the fibers for that thread: a block's threads do not run at the same time anyhow
+/// (the build that checks sees their races), and for a thread of its own each would cost all others time at
+/// every barrier.
 class Borrowed {
  public:
   Borrowed() = default;
@@ -93,6 +82,7 @@ class Borrowed {
   Borrowed& operator=(const Borrowed&) = delete;
   ~Borrowed() {
     if (runner_ == nullptr) return;
+    order_before(runner_);
     const Quiet quiet;
     const std::lock_guard<std::mutex> lock(pool().mutex);
     pool().free.push_back(runner_);
@@ -100,11 +90,14 @@ class Borrowed {
   BlockRunner* get() const { return runner_; }
   BlockRunner& borrow() {
     if (runner_ != nullptr) return *runner_;
-    const Quiet quiet;
-    const std::lock_guard<std::mutex> lock(pool().mutex);
-    if (pool().free.empty()) pool().free.push_back(new BlockRunner);
-    runner_ = pool().free.back();
-    pool().free.pop_back();
+    {
+      const Quiet quiet;
+      const std::lock_guard<std::mutex> lock(pool().mutex);
+      if (pool().free.empty()) pool().free.push_back(new BlockRunner);
+      runner_ = pool().free.back();
+      pool().free.pop_back();
+    }
+    order_after(runner_);
     return *runner_;
   }
 
@@ -140,16 +133,11 @@ Fiber* BlockRunner::make_fiber() {
                               }
                               return std::move(fiber->scheduler);
                             });
-#if defined(EMULATED_CUDA_TSAN)
-  fiber->tsan = __tsan_create_fiber(0);
-#endif
   return fiber;
 }
 
 void BlockRunner::work(Fiber* fiber) {
-  order_after(&order_token_);
   kernel_->run(threads_);
-  order_before(&order_token_);
   fiber->waiting = false;
 }
 
@@ -157,9 +145,6 @@ void BlockRunner::work(Fiber* fiber) {
 [[gnu::noinline]] void BlockRunner::leave(Fiber* fiber) {
 #if defined(EMULATED_CUDA_ASAN)
   __sanitizer_start_switch_fiber(&fiber->fake_stack, bottom_, size_);
-#endif
-#if defined(EMULATED_CUDA_TSAN)
-  __tsan_switch_to_fiber(tsan_, 1);
 #endif
   fiber->scheduler = std::move(fiber->scheduler).resume();
 #if defined(EMULATED_CUDA_ASAN)
@@ -176,10 +161,6 @@ void BlockRunner::work(Fiber* fiber) {
 #if defined(EMULATED_CUDA_ASAN)
   __sanitizer_start_switch_fiber(&fake_stack_, fiber->stack_low,
                                  static_cast<std::size_t>(fiber->stack_high - fiber->stack_low));
-#endif
-#if defined(EMULATED_CUDA_TSAN)
-  tsan_ = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(fiber->tsan, 1);
 #endif
   fiber->self = std::move(fiber->self).resume();
 #if defined(EMULATED_CUDA_ASAN)
@@ -227,7 +208,6 @@ void BlockRunner::pass_barriers() {
 #endif
     if (settings().order == "random") std::shuffle(waiting_.begin(), waiting_.end(), random_);
     if (settings().order == "reverse") std::reverse(waiting_.begin(), waiting_.end());
-    order_before(&order_token_);
     std::vector<Fiber*> still;
     for (Fiber* fiber : waiting_) {
       fiber->waiting = false;
@@ -257,7 +237,6 @@ void BlockRunner::run(const std::string& name, const dim3& grid, const dim3& blo
   builtins.blocks = grid;
   const unsigned long long blocks = static_cast<unsigned long long>(grid.x) * grid.y * grid.z;
   const unsigned long long shift = order == "random" ? random_() % blocks : 0;
-  order_before(&order_token_);
   for (unsigned long long i = 0; i < blocks; ++i) {
     const unsigned long long number = order == "reverse" ? blocks - 1 - i : (i + shift) % blocks;
     builtins.block = {static_cast<unsigned>(number % grid.x), static_cast<unsigned>(number / grid.x % grid.y),
@@ -267,7 +246,6 @@ void BlockRunner::run(const std::string& name, const dim3& grid, const dim3& blo
 #endif
     run_block();
   }
-  order_after(&order_token_);
 }
 
 void BlockRunner::wait_in_barrier(unsigned line) {
@@ -275,9 +253,7 @@ void BlockRunner::wait_in_barrier(unsigned line) {
   fiber->waiting = true;
   fiber->barrier = line;
   fiber->thread = builtins.thread;
-  order_before(&order_token_);
   leave(fiber);
-  order_after(&order_token_);
 }
 
 void* BlockRunner::shared_array(const void* declaration, std::size_t bytes, std::size_t alignment) {

@@ -96,6 +96,7 @@ void* Memory::allocate(int ordinal, std::size_t bytes) {
 namespace {
 
 std::shared_ptr<const VectorClock> known_to_the_host() {
+  const Quiet quiet;
   const std::lock_guard<std::mutex> lock(Machine::get().mutex);
   return Machine::get().host;
 }
@@ -140,6 +141,7 @@ bool Memory::release(void* address) {
 }
 
 std::size_t Memory::used(int gpu) {
+  const Quiet quiet;
   const std::lock_guard<std::mutex> lock(mutex_);
   return gpus_[gpu].used;
 }
@@ -177,6 +179,7 @@ bool Memory::is_pinned(const void* memory, std::size_t bytes) {
 bool Memory::can_access(int reader, int owner) const { return possible_peers_[reader][owner]; }
 
 bool Memory::enable_peer(int reader, int owner) {
+  const Quiet quiet;
   const std::lock_guard<std::mutex> lock(mutex_);
   auto& peers = gpus_[reader].peers;
   if (peers[owner]) return false;
@@ -229,6 +232,7 @@ int Memory::gpu_of_real(const void* real) const {
 
 bool Memory::find_live(std::size_t gpu, std::uintptr_t offset, std::size_t bytes, std::uintptr_t* begin,
                        std::uintptr_t* end) {
+  const Quiet quiet;
   const std::lock_guard<std::mutex> lock(mutex_);
   const Allocation* a = around(gpus_[gpu], offset);
   if (a == nullptr || !a->live || offset + bytes > a->offset + a->bytes) return false;

@@ -73,12 +73,14 @@ struct World {
   std::map<ncclComm*, std::shared_ptr<ncclComm>> comms;
 };
 World& world() {
+  const Quiet quiet;
   static auto* const kWorld = new World;
   return *kWorld;
 }
 
 std::shared_ptr<ncclComm> comm_of(ncclComm_t handle, const char* function) {
   World& w = world();
+  const Quiet quiet;
   const std::lock_guard<std::mutex> lock(w.mutex);
   const auto found = w.comms.find(handle);
   if (found != w.comms.end()) return found->second;
@@ -88,6 +90,7 @@ std::shared_ptr<ncclComm> comm_of(ncclComm_t handle, const char* function) {
 
 void forget(ncclComm_t handle) {
   World& w = world();
+  const Quiet quiet;
   const std::lock_guard<std::mutex> lock(w.mutex);
   w.comms.erase(handle);
 }
@@ -151,6 +154,7 @@ void run_group(ncclComm& comm, const std::vector<Transfer>& transfers, Running& 
 
 /// May not be used before ncclCommGetAsyncError has said that the last call is done.
 bool is_under_way(ncclComm& comm, const char* function) {
+  const Quiet quiet;
   const std::lock_guard<std::mutex> lock(comm.clique->mutex);
   if (comm.clique->complete() && comm.ended.empty()) return false;
   complain(function, " on a communicator whose last call may be in progress (ncclCommGetAsyncError tells)");
@@ -162,6 +166,7 @@ bool enqueue_ended_group(const std::shared_ptr<ncclComm>& comm) {
   std::vector<Transfer> transfers;
   cudaStream_t handle = nullptr;
   {
+    const Quiet quiet;
     const std::lock_guard<std::mutex> lock(comm->clique->mutex);
     if (comm->ended.empty()) return false;
     transfers = std::exchange(comm->ended, {});
@@ -205,6 +210,7 @@ ncclResult_t ncclGetVersion(int* version) {
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   if (call_fails("ncclGetUniqueId", current_device)) return ncclUnhandledCudaError;
   World& w = world();
+  const Quiet quiet;
   const std::lock_guard<std::mutex> lock(w.mutex);
   *id = {};
   const std::string key = "emulated " + std::to_string(++w.keys);
@@ -220,6 +226,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* handle, int ranks, ncclUniqueId 
     return ncclInvalidUsage;
   }
   World& w = world();
+  const Quiet quiet;
   const std::lock_guard<std::mutex> lock(w.mutex);
   std::shared_ptr<Clique>& clique = w.cliques[id.internal];
   if (clique == nullptr) clique = std::make_shared<Clique>();
@@ -252,6 +259,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t* error) {
     return ncclSuccess;
   }
   const Clique& clique = *comm->clique;
+  const Quiet quiet;
   const std::lock_guard<std::mutex> lock(comm->clique->mutex);
   const bool waits =
       !clique.complete() || (comm->finalized && clique.finalized < clique.members.size() && !comm->aborted);
@@ -264,6 +272,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   if (comm == nullptr) return ncclInvalidArgument;
   if (call_fails("ncclCommFinalize", comm->gpu)) return ncclUnhandledCudaError;
   if (is_under_way(*comm, "ncclCommFinalize")) return ncclInvalidUsage;
+  const Quiet quiet;
   const std::lock_guard<std::mutex> lock(comm->clique->mutex);
   if (!std::exchange(comm->finalized, true)) ++comm->clique->finalized;
   return ncclInProgress;
@@ -280,6 +289,7 @@ ncclResult_t ncclCommAbort(ncclComm_t handle) {
   const auto comm = comm_of(handle, "ncclCommAbort");
   if (comm == nullptr) return ncclInvalidArgument;
   {
+    const Quiet quiet;
     const std::lock_guard<std::mutex> lock(comm->clique->mutex);
     comm->aborted = true;
   }
@@ -309,6 +319,7 @@ ncclResult_t ncclGroupEnd() {
     complain("ncclGroupEnd: the stream belongs to another GPU than the communicator");
     return ncclInvalidUsage;
   }
+  const Quiet quiet;
   const std::lock_guard<std::mutex> lock(ended.comm->clique->mutex);
   ended.comm->ended = std::move(ended.transfers);
   ended.comm->stream = ended.stream;

@@ -33,10 +33,12 @@ std::uint64_t hash_of(const char* memory, std::size_t bytes) {
 class PendingWrites {
  public:
   void add(const void* to, std::size_t bytes) {
+    const Quiet quiet;
     const std::lock_guard<std::mutex> lock(mutex_);
     ranges_.emplace(begin_of(to), begin_of(to) + bytes);
   }
   void remove(const void* to, std::size_t bytes) {
+    const Quiet quiet;
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto [first, last] = ranges_.equal_range(begin_of(to));
     for (auto it = first; it != last; ++it)
@@ -46,6 +48,7 @@ class PendingWrites {
       }
   }
   bool overlap(const void* memory, std::size_t bytes) {
+    const Quiet quiet;
     const std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& [begin, end] : ranges_)
       if (begin < begin_of(memory) + bytes && begin_of(memory) < end) return true;
@@ -58,6 +61,7 @@ class PendingWrites {
   std::multimap<std::uintptr_t, std::uintptr_t> ranges_;
 };
 PendingWrites& pending_writes() {
+  const Quiet quiet;
   static auto* const kPending = new PendingWrites;
   return *kPending;
 }
