@@ -185,17 +185,26 @@ BlobData decode_blob(const caffe::BlobProto& blob, const std::string& where) {
   return read_blob(bytes, origin);
 }
 
+namespace {
+
+/// A single value without axes has no shape in a file, as Caffe writes it: OpenCV refuses an empty one.
+void set_shape(const std::vector<std::int64_t>& shape, caffe::BlobProto& blob) {
+  if (!shape.empty()) blob.mutable_shape()->mutable_dim()->Add(shape.begin(), shape.end());
+}
+
+}  // namespace
+
 caffe::BlobProto encode_blob(const std::vector<std::int64_t>& shape, const float* values) {
   caffe::BlobProto blob;
   blob.mutable_data()->Add(values, values + checked_count(shape));
-  blob.mutable_shape()->mutable_dim()->Add(shape.begin(), shape.end());
+  set_shape(shape, blob);
   return blob;
 }
 
 caffe::BlobProto encode_blob(const std::vector<std::int64_t>& shape, const double* values) {
   caffe::BlobProto blob;
   blob.mutable_double_data()->Add(values, values + checked_count(shape));
-  blob.mutable_shape()->mutable_dim()->Add(shape.begin(), shape.end());
+  set_shape(shape, blob);
   return blob;
 }
 

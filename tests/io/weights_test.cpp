@@ -57,6 +57,7 @@ TEST(Weights, CurrentFormatAsWrittenByTheSchema) {
   *layer->add_blobs() = encode_blob({2}, bias);
   const float scalar = 7;
   *layer->add_blobs() = encode_blob({}, &scalar);
+  EXPECT_FALSE(layer->blobs(2).has_shape());  // as Caffe leaves it
   *layer->add_blobs() = encode_blob({0, 5}, &scalar);
 
   const TemporaryFolder folder;

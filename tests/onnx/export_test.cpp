@@ -5,18 +5,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cmath>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 
-#include "banyan/io/arrays.hpp"
-#include "banyan/train/model.hpp"
-#include "data/data_test_tools.hpp"
+#include "onnx/net_runs.hpp"
 #include "proto/onnx_subset.pb.h"
 
 namespace banyan::onnx {
@@ -26,26 +20,6 @@ using data::bad_input_of;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-enum class Inputs { signed_values, positive, whole };
-
-struct Case {
-  std::string text;  ///< of the layers; those without a `top` get "y", without a `bottom` all inputs
-  std::vector<Shape> shapes = {Shape{2, 4, 5, 6}};
-  Inputs inputs = Inputs::signed_values;
-  Inputs parameters = Inputs::positive;  ///< variances and factors must be
-};
-
-const Shape kPlanes{2, 4, 5, 6};
-
-/// One layer of `type`; outputs y, z.
-Case one(const std::string& type, const std::string& settings = "", std::vector<Shape> shapes = {kPlanes},
-         Inputs inputs = Inputs::signed_values, int outputs = 1) {
-  std::string text = "layer { name: 'it' type: '" + type + "' top: 'y' ";
-  for (int i = 1; i < outputs; ++i) text += cat("top: 'z", i, "' ");
-  for (std::size_t i = 0; i < shapes.size(); ++i) text += cat("bottom: 'x", i, "' ");
-  return {text + settings + " }", shapes, inputs};
-}
 
 /// Five values of each of two sequences in `steps` steps, `cont` (any numbers will do) and `more` inputs.
 Case recurrent(const std::string& type, const std::string& settings, std::vector<Shape> more = {},
@@ -216,52 +190,8 @@ std::vector<Case> all_cases() {
   };
 }
 
-/// Values without a pattern, in [-1, 1).
-double value_of(std::size_t i, std::size_t seed) {
-  std::uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u ^ (seed + 1) * 0xbf58476d1ce4e5b9u;
-  x ^= x >> 31;
-  x *= 0x94d049bb133111ebu;
-  return static_cast<double>(x >> 40) / static_cast<double>(1 << 23) - 1;
-}
-
-std::vector<double> made_up(std::int64_t count, std::size_t seed, Inputs kind) {
-  std::vector<double> values;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const double value = value_of(static_cast<std::size_t>(i), seed);
-    values.push_back(kind == Inputs::signed_values ? value
-                     : kind == Inputs::positive    ? 1.5 + value
-                                                   : std::floor(2 + 2 * value));
-  }
-  return values;
-}
-
-class Onnx : public data::FolderTest {
+class Onnx : public NetRuns {
  protected:
-  static std::unique_ptr<Model> model_of_file(const std::string& file) {
-    ModelOptions options;
-    options.model = file;
-    options.fold = false;
-    return std::make_unique<Model>(options);
-  }
-
-  std::unique_ptr<Model> model_of(const Case& tested) {
-    std::string text = "name: 'net' ";
-    for (std::size_t i = 0; i < tested.shapes.size(); ++i) {
-      text += cat("layer { name: 'in", i, "' type: 'Input' top: 'x", i, "' input_param { shape { ");
-      for (const std::int64_t length : tested.shapes[i].dims()) text += cat("dim: ", length, " ");
-      text += "} } }\n";
-    }
-    std::ofstream(path("net.prototxt")) << text << tested.text;
-    auto model = model_of_file(path("net.prototxt"));
-    std::size_t seed = 100;
-    for (const auto& layer : model->net().layers())
-      for (Parameter& parameter : layer->parameters())
-        set_values(model->context(), made_up(parameter.shape.count(), ++seed, tested.parameters),
-                   parameter.value);
-    model->net().parameters_replaced();
-    return model;
-  }
-
   banyan_onnx::GraphProto graph_of(const Case& tested) {
     banyan_onnx::ModelProto model;
     EXPECT_TRUE(model.ParseFromString(export_net(model_of(tested)->net())));
@@ -271,10 +201,7 @@ class Onnx : public data::FolderTest {
 
   void write_case(const Case& tested, const std::string& name) {
     const auto model = model_of(tested);
-    for (std::size_t i = 0; i < tested.shapes.size(); ++i) {
-      Blob& input = *model->net().find_blob(cat("x", i));
-      set_values(model->context(), made_up(input.shape.count(), i, tested.inputs), input.data);
-    }
+    fill_inputs(*model, tested.inputs);
     write_run(*model, name);
   }
 
@@ -282,13 +209,6 @@ class Onnx : public data::FolderTest {
   void write_run(Model& model, const std::string& name) {
     Net& net = model.net();
     io::NamedArrays arrays;
-    const auto keep = [&](const std::string& array_name, const Tensor& tensor, const Shape& shape) {
-      const Values values = values_of(model.context(), tensor);
-      io::NamedArray& array = arrays.emplace_back();
-      array.name = array_name;
-      array.data.shape = shape.dims();
-      array.data.floats.assign(values.values.begin(), values.values.end());
-    };
     // What a recurrent layer carries from one pass to the next.
     const auto keep_states = [&](const std::string& prefix, const std::string& suffix) {
       bool any = false;
@@ -296,60 +216,25 @@ class Onnx : public data::FolderTest {
         const char* state = "h";
         for (const Tensor* carried : layer->carried()) {
           any = true;
-          keep(cat(prefix, layer->name(), "/", state, suffix), *carried,
+          keep(arrays, cat(prefix, layer->name(), "/", state, suffix), model, *carried,
                Shape{1, carried->shape()[0], carried->shape()[1]});
           state = "c";
         }
       }
       return any;
     };
-    for (const auto& layer : net.definition().layer())
-      if (layer.type() == "Input")
-        for (const std::string& top : layer.top())
-          keep("in/" + top, net.find_blob(top)->data, net.find_blob(top)->shape);
-    const auto run = [&] {
-      Pass pass = model.next_pass();
-      net.forward(pass);
-    };
-    run();
-    if (keep_states("in/", "_before")) run();
-    for (const Blob* output : net.outputs()) keep("out/" + output->name, output->data, output->shape);
+    keep_inputs(arrays, model);
+    run(model);
+    if (keep_states("in/", "_before")) run(model);
+    for (const Blob* output : net.outputs())
+      keep(arrays, "out/" + output->name, model, output->data, output->shape);
     keep_states("out/", "_after");
     write_net(net, path(name + ".onnx"));
     io::write_npz(path(name + ".npz"), arrays);
   }
 
-  /// Runs compare.py on everything that was written; skips the test where a module is missing.
-  void compare() {
-    const char* python = std::getenv("BANYAN_PYTHON");
-    const std::string command = cat("'", python != nullptr ? python : "python3", "' '", BANYAN_SOURCE,
-                                    "/tests/onnx/compare.py' '", folder_, "' > '", path("report"), "' 2>&1");
-    const int status = std::system(command.c_str());
-    std::ostringstream report;
-    report << std::ifstream(path("report")).rdbuf();
-    constexpr int kNoModule = 77, kNoPython = 127;
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    if (code == kNoModule || code == kNoPython)
-      GTEST_SKIP() << "needs Python with onnx and onnxruntime (BANYAN_PYTHON): " << report.str();
-    EXPECT_EQ(code, 0) << report.str();
-  }
+  void compare() { NetRuns::compare("compare.py", "onnx and onnxruntime"); }
 };
-
-/// Values as after some training: weights whose products have `gain` times the variance of what they are made
-/// from, everything else about 1. With 2, and half of the values below a ReLU, the size of values stays;
-/// where branches are added up it would grow with every block.
-void fill_as_trained(Model& model, double gain) {
-  std::size_t seed = 100;
-  for (const auto& layer : model.net().layers())
-    for (Parameter& parameter : layer->parameters()) {
-      const bool weight = parameter.shape.axes() > 1 && parameter.shape[0] > 1;
-      std::vector<double> values = made_up(parameter.shape.count(), ++seed, Inputs::signed_values);
-      const double size = weight ? std::sqrt(3 * gain / static_cast<double>(parameter.shape.count(1))) : 0.25;
-      for (double& value : values) value = (weight ? 0 : 1) + size * value;
-      set_values(model.context(), values, parameter.value);
-    }
-  model.net().parameters_replaced();
-}
 
 TEST_F(Onnx, CasesCoverEveryType) {
   std::string texts = "'Input' 'Split'";  // in every net with inputs; where a blob has two readers
@@ -402,11 +287,7 @@ TEST_F(Onnx, ComputesWhatTheDeployNetsOfModelsCompute) {
     SCOPED_TRACE(file);
     const auto model = model_of_file(file + ".prototxt");
     fill_as_trained(*model, gain);
-    for (const auto& layer : model->net().definition().layer())
-      if (layer.type() == "Input") {
-        Blob& input = *model->net().find_blob(layer.top(0));
-        set_values(model->context(), made_up(input.shape.count(), number, Inputs::signed_values), input.data);
-      }
+    fill_inputs(*model, Inputs::signed_values, number);
     write_run(*model, cat("net_", number++));
   }
   compare();
