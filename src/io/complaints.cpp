@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
+#include <set>
 
 #include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/upgrade.hpp"
+#include "other_settings.hpp"
 #include "other_types.hpp"
 #include "proto/banyan.pb.h"
 
@@ -14,49 +17,6 @@ namespace banyan::io {
 namespace {
 
 namespace pb = google::protobuf;
-
-/// Fields of branches, and why there is nothing for them here.
-struct OtherField {
-  const char *message, *field, *reason;
-};
-constexpr const char* kSparse =
-    "it is of caffe-jacinto, which sets small weights to 0 while it trains; here all weights are trained";
-constexpr OtherField kOtherFields[] = {
-    {"DropoutParameter", "scale_test",
-     "no description says what the branch that has it computes; scale_train: false (BVLC's opencl branch) "
-     "multiplies tests by 1 - dropout_ratio in place of training by its inverse"},
-    {"LayerParameter", "lstm_param",
-     "it is of Junhyuk Oh's branch, whose Lstm has another order of parameters; LSTM with recurrent_param "
-     "takes its place"},
-    {"ParameterParameter", "blob_filler",
-     "it is a branch's; a Parameter begins with zeros here, and --weights gives it other values"},
-    {"ROIPoolingParameter", "pooled_size",
-     "it is Intel's, for maps with three spatial axes; pooled_h and pooled_w are the sizes for two"},
-    {"SolverParameter", "display_sparsity", kSparse},
-    {"SolverParameter", "multinode_param",
-     "it is Intel's, for its servers of parameters; trainer --uplink=mpi and --parameter_server join "
-     "machines"},
-    {"SolverParameter", "solver_trace_param",
-     "it is a branch's; trainer --metrics=FOLDER writes the figures of a run, --trace=FILE where its time "
-     "goes"},
-    {"SolverParameter", "sparse_mode", kSparse},
-    {"SolverParameter", "sparsity_start_factor", kSparse},
-    {"SolverParameter", "sparsity_start_iter", kSparse},
-    {"SolverParameter", "sparsity_step_factor", kSparse},
-    {"SolverParameter", "sparsity_step_iter", kSparse},
-    {"SolverParameter", "sparsity_target", kSparse},
-    {"SolverParameter", "stepearly",
-     "it is of an early Caffe; lr_policy: \"plateau\" lowers the rate when the loss does not fall any more"},
-};
-
-/// The same of values of enumerations.
-struct OtherValue {
-  const char *field, *value, *reason;
-};
-constexpr OtherValue kOtherValues[] = {
-    {"pool", "MIN",
-     "it is a branch's; a Power layer with scale: -1 before and after a Pooling with pool: MAX computes it"},
-};
 
 /// What an unknown V1 type is read as: NONE, by its number.
 constexpr const char* kUnknownV1Type = "0";
@@ -81,12 +41,15 @@ std::vector<std::string> field_names(const pb::Descriptor& type) {
   return names;
 }
 
-/// Messages inside `type` that know the field, as `a or b`; at most five of them.
+/// Messages inside `type` that know the field, as `a or b`; at most five of them, each by its first name
+/// only.
 std::string homes_of(const std::string& field, const pb::Descriptor& type) {
   std::vector<std::string> homes;
+  std::set<const pb::Descriptor*> seen;
   for (int i = 0; i < type.field_count(); ++i) {
     const pb::Descriptor* inner = type.field(i)->message_type();
-    if (inner != nullptr && inner->FindFieldByName(field) != nullptr) homes.push_back(type.field(i)->name());
+    if (inner != nullptr && inner->FindFieldByName(field) != nullptr && seen.insert(inner).second)
+      homes.push_back(type.field(i)->name());
   }
   if (homes.size() > 5) {
     homes.resize(5);
@@ -133,12 +96,29 @@ void Complaints::AddError(int line, pb::io::ColumnNumber column, const std::stri
 }
 
 void Complaints::AddWarning(int line, pb::io::ColumnNumber column, const std::string& message) {
+  // The one warning that such settings have no effect (net/fork_settings.hpp) holds for unknown ones, too.
+  if (quoted_part(message, 0) == caffe::QuantizationParameter::descriptor()->full_name()) return;
   raw_warnings_.push_back({line, column, message});
 }
 
-std::vector<Complaint> Complaints::warnings() {
+std::vector<Complaint> Complaints::warnings(std::size_t most) {
   std::vector<Complaint> warnings;
-  for (const Raw& raw : raw_warnings_) warnings.push_back(reworded(raw.line, raw.column, raw.message));
+  std::set<std::string> told;                // types of branches of which all has been said
+  std::map<std::size_t, std::size_t> lines;  // by layers of such types: the warning that lists more fields
+  for (const Raw& raw : raw_warnings_) {
+    if (warnings.size() == most) break;
+    Complaint next = reworded(raw.line, raw.column, raw.message);
+    if (!other_type_.empty() && !told.insert(other_type_).second) {
+      const std::string field = quoted(quoted_part(raw.message, 1), 60);
+      const auto [line, added] = lines.emplace(layer_around().begin, warnings.size());
+      if (!added) {
+        warnings[line->second].text += ", " + field;
+        continue;
+      }
+      next.text = with_place("unknown fields of a type that is not here: " + field);
+    }
+    warnings.push_back(std::move(next));
+  }
   return warnings;
 }
 
@@ -164,6 +144,7 @@ std::string Complaints::with_place(const std::string& words) const {
 
 std::string Complaints::in_words(const std::string& message) {
   kind_ = Complaint::Kind::other;
+  other_type_.clear();
   if (message.find("has no field named") != std::string::npos) {
     return unknown_field(quoted_part(message, 0), quoted_part(message, 1));
   }
@@ -196,13 +177,19 @@ std::string Complaints::unknown_field(const std::string& type_name, const std::s
   const pb::Descriptor* type = root_.file()->pool()->FindMessageTypeByName(type_name);
   if (type == nullptr) return cat("unknown field ", quoted(field, 60));
   std::string words = cat("unknown field ", quoted(field, 60), " in ", type->name());
-  for (const OtherField& other : kOtherFields)
-    if (type->name() == other.message && field == other.field) return cat(words, ": ", other.reason);
+  if (const std::string reason = about_other_field(type->name(), field); !reason.empty())
+    return cat(words, ": ", reason);
   const bool of_layer = type->name() == "LayerParameter" || type->name() == "V1LayerParameter";
-  if (of_layer && field.ends_with("_param") && type_of_layer() == kUnknownV1Type)
-    return words + ": it belongs to the type that is unknown";
-  if (const std::string other = about_layer(); (!of_layer || field.ends_with("_param")) && !other.empty())
+  const bool of_its_type = of_layer && field.ends_with("_param");
+  const std::string layer_type = current_type_name(value_in(text_, layer_around(), "type"));
+  // A Python layer may have a native one's place, and its settings are known.
+  const std::string other = layer_type == "Python" ? "" : about_other_type(layer_type);
+  if ((!of_layer || of_its_type) && !other.empty()) {
+    other_type_ = layer_type;
     return cat(words, ": the layer ", other);
+  }
+  if (of_its_type && !layer_type.empty() && (layer_type == kUnknownV1Type || !may_be_layer_type(layer_type)))
+    return words + ": it belongs to the type that is unknown";
   const std::string homes = homes_of(field, *type);
   if (type == &root_ && type->name() == "SolverParameter" && !homes.empty()) {
     return words + ": it is a field of a net; is this a net's file instead of a solver's?";
@@ -215,20 +202,13 @@ std::string Complaints::unknown_field(const std::string& type_name, const std::s
   return words + did_you_mean(field, field_names(*type));
 }
 
-/// Of the layer around, if its type is one that is not here; else "". A Python layer may have a native one's
-/// place, and its settings are known.
-std::string Complaints::about_layer() const {
-  const std::string type = current_type_name(type_of_layer());
-  return type == "Python" ? "" : about_other_type(type);
-}
-
-/// As it is written in the layer around; "" outside of layers.
-std::string Complaints::type_of_layer() const {
+/// Outside of layers an empty block at the end of the text.
+TextBlock Complaints::layer_around() const {
   const std::vector<TextBlock> blocks = blocks_around(text_, at_.offset);
   const auto layer = std::find_if(blocks.rbegin(), blocks.rend(), [](const TextBlock& block) {
     return block.name == "layer" || block.name == "layers";
   });
-  return layer == blocks.rend() ? "" : value_in(text_, *layer, "type");
+  return layer == blocks.rend() ? TextBlock{"", text_.size()} : *layer;
 }
 
 std::string Complaints::unknown_value(const std::string& value, const std::string& field) {
@@ -240,24 +220,22 @@ std::string Complaints::unknown_value(const std::string& value, const std::strin
   const pb::FieldDescriptor* found = type == nullptr ? nullptr : type->FindFieldByName(field);
   if (found != nullptr && found->enum_type() != nullptr) {
     const pb::EnumValueDescriptor* meant = found->enum_type()->FindValueByName(nearest_name(value, known));
-    stand_in_ = std::to_string((meant != nullptr ? meant : found->enum_type()->value(0))->number());
+    if (meant != nullptr) stand_in_ = std::to_string(meant->number());
+    // It is written over the value, so it must not be longer.
+    if (stand_in_.empty() || stand_in_.size() > value.size())
+      stand_in_ = std::to_string(found->enum_type()->value(0)->number());
   }
   const std::string words = cat("unknown value ", quoted(value, 60), " for ", quoted(field, 60)),
                     near = did_you_mean(value, known);
-  for (const OtherValue& other : kOtherValues)
-    if (field == other.field && value == other.value)
-      return cat(words, ": ", other.reason, "; known values: ", join(known, ", "));
+  if (const std::string reason = about_other_value(field, value); !reason.empty())
+    return cat(words, ": ", reason, "; known values: ", join(known, ", "));
   return known.empty() ? words : cat(words, near, "; known values: ", join(known, ", "));
 }
 
-/// A type that is hardly misspelled stands for itself; of a guess that is further off nothing more is said.
+/// A layer is of no type rather than of another one than was meant.
 std::string Complaints::unknown_v1_type(const std::string& value, std::vector<std::string> known) {
   std::erase(known, "NONE");
-  const std::string nearest = nearest_name(value, known);
-  caffe::V1LayerParameter::LayerType meant = caffe::V1LayerParameter::NONE;
-  if (edit_distance(value.substr(0, 100), nearest) <= 2)
-    caffe::V1LayerParameter::LayerType_Parse(nearest, &meant);
-  stand_in_ = std::to_string(static_cast<int>(meant));
+  stand_in_ = kUnknownV1Type;
   const std::string other = about_other_v1_type(value);
   if (!other.empty()) return cat("the layer ", other);
   return cat("unknown value ", quoted(value, 60), " for \"type\"", did_you_mean(value, known),

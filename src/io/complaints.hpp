@@ -28,12 +28,12 @@ class Complaints : public google::protobuf::io::ErrorCollector {
       : text_(text), root_(root), origin_(origin) {}
 
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override;
-  /// Of unknown fields, where they are allowed.
+  /// Of unknown fields.
   void AddWarning(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override;
   const std::vector<Complaint>& errors() const { return errors_; }
-  std::vector<Complaint> warnings();
-  /// For the latest unknown value: the number of the one that was probably meant, as text; "" if there is
-  /// none.
+  /// The first `most` of them. Of a type of a branch all is said once, then its fields are listed by layers.
+  std::vector<Complaint> warnings(std::size_t most = std::string::npos);
+  /// For the latest unknown value: the number of the one that takes its place, as text; "" if there is none.
   const std::string& stand_in() const { return stand_in_; }
 
  private:
@@ -41,8 +41,7 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::string with_place(const std::string& words) const;
   std::string in_words(const std::string& message);
   std::string unknown_field(const std::string& type_name, const std::string& field);
-  std::string about_layer() const;
-  std::string type_of_layer() const;
+  TextBlock layer_around() const;
   std::string unknown_value(const std::string& value, const std::string& field);
   std::string unknown_v1_type(const std::string& value, std::vector<std::string> known);
 
@@ -58,6 +57,7 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::vector<Complaint> errors_;
   std::vector<Raw> raw_warnings_;  // to find their words reads the text again
   std::string stand_in_;
+  std::string other_type_;  // of a branch, with which the latest complaint is explained; "" otherwise
 };
 
 }  // namespace banyan::io

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <set>
 #include <string_view>
 
 #include "banyan/base/error.hpp"
@@ -14,6 +15,7 @@ namespace {
 constexpr const char* kCtc =
     "no operator sums over the alignments of a sequence; with a label for each time step SoftmaxWithLoss "
     "trains such nets";
+constexpr const char* kC3dDeconvolution = "C3D's nets with deconvolutions";
 constexpr const char* kFrcnnWho = "a Faster R-CNN in C++";
 constexpr const char* kLmdb = "convert the data to LMDB (convert_imageset) and read it with Data";
 constexpr const char* kLocal =
@@ -38,6 +40,13 @@ constexpr std::array kOthers{
               "with HDF5Data"},
     OtherType{"BilinearInterpolation", "branches of Caffe", "Interp enlarges maps, to a size or by a factor"},
     OtherType{"BoxData", "YOLO's branches", "AnnotatedData reads boxes"},
+    OtherType{
+        "BoxFeatures", "branches for instance segmentation",
+        "it repeats an image's scores for each detected box, 0 outside of it; no operator makes as many "
+        "maps as there are boxes"},
+    OtherType{"CCCP", "caffe-public (Network in Network)",
+              "it is a 1 x 1 Convolution whose num_output is that of each group; write a Convolution with "
+              "kernel_size: 1 and num_output times group"},
     OtherType{
         "CPMData", "OpenPose",
         "it draws maps of joints from records of its own; draw them beforehand and read images and maps "
@@ -81,14 +90,29 @@ constexpr std::array kOthers{
     OtherType{"GeneralContrastiveLoss", "caffe-windows",
               "it compares samples with the centres of all classes; ContrastiveLoss takes pairs, TripletLoss "
               "triplets of samples, and CenterLoss draws them to the centres of their classes"},
+    OtherType{
+        "GeneralTripletLoss", "caffe-windows",
+        "it takes distances to the centres of all classes; TripletLoss, which is near, compares triplets "
+        "of samples, and CenterLoss draws them to the centres of their classes"},
     OtherType{"GroupNorm", "branches of Caffe",
               "Reshape into as many channels as groups, MVN, Reshape back and Scale compute the same"},
     OtherType{"HardSwish", "branches for MobileNets",
               "Power with shift: 3, Clip to 0 and 6, Power with scale: 0.1666667, and Eltwise with "
               "operation: PROD with the input compute the same"},
+    OtherType{"Hotspot", "caffe-windows",
+              "it draws maps of points from their coordinates; draw them beforehand and read them with "
+              "HDF5Data"},
     OtherType{"ImResize", "OpenPose", "Interp enlarges maps"},
     OtherType{"ImageLabelData", "branches for segmentation", "ImageSegData reads pairs of images"},
-    OtherType{"ImageLabelmapData", "HED", "ImageSegData reads pairs of images"},
+    OtherType{
+        "ImageLabelmapData", "HED",
+        "ImageSegData with image_data_param { label_type: PIXEL } reads pairs of images, with labels as they "
+        "are stored; HED divides them by 255, so make label images of 0 and 1. HED's SigmoidCrossEntropyLoss "
+        "multiplies positive positions by the image's share of negative ones and negative ones by that of "
+        "positive ones, which no field shows; the one here weighs all positions the same"},
+    OtherType{"ImageSegUniformSizeData", "caffe-public",
+              "ImageSegData reads pairs of images; new_height and new_width, or a crop, give all of them one "
+              "size"},
     OtherType{
         "InnerDistance", "caffe-windows",
         "no operator measures distances to learned rows; InnerProduct and MarginInnerProduct take products "
@@ -99,6 +123,8 @@ constexpr std::array kOthers{
     OtherType{"LS", "a branch for extreme learning machines",
               "it solves least squares for all weights at once, which is no training by gradients; an "
               "InnerProduct with EuclideanLoss comes to the same solution"},
+    OtherType{"LSTM_2D", "caffe-public",
+              "no operator goes over rows and columns of maps; LSTM goes along one axis"},
     OtherType{"LargeMarginInnerProduct", "L-Softmax",
               "MarginInnerProduct (A-Softmax, SphereFace) has margins too, but between rows of length 1"},
     OtherType{"LocalWeightedConvolution", kLocalBranches, kLocal},
@@ -128,9 +154,10 @@ constexpr std::array kOthers{
               "it looks for peaks in finished maps; do so on the net's outputs afterwards"},
     OtherType{"Noise", "BVLC's opencl branch and caffe-windows",
               "a DummyData layer with a gaussian data_filler, added by Eltwise, is noise"},
-    OtherType{
-        "Python", "BVLC Caffe",
-        "Banyan runs no Python code: only a layer written in C++ (docs/new_layer.md) can take its place"},
+    OtherType{"Python", "BVLC Caffe",
+              "Banyan runs no Python code: a layer written in C++ (docs/new_layer.md) can take its place, "
+              "or, where "
+              "it makes data, Input, HDF5Data, or ImageSegData for pairs of images"},
     OtherType{"ReLU6", "a branch for MobileNets", "Clip with clip_param { min: 0 max: 6 } computes the same"},
     OtherType{"RegionLoss", "YOLO's branches", kYoloLoss},
     OtherType{"Rescale", "a branch for skeletons",
@@ -144,6 +171,11 @@ constexpr std::array kOthers{
     OtherType{
         "SibData", "yjxiong's Caffe",
         "no description says which records it puts together; Data reads the same LMDB record by record"},
+    OtherType{"SoftmaxCrossEntropyLoss", "Colorization",
+              "it compares with a distribution, sum of -t (log softmax - log t) over the number of samples; "
+              "Softmax, "
+              "Log, Eltwise with operation: PROD with the targets, and Reduction with a negative coeff and a "
+              "loss_weight have the same gradient"},
     OtherType{
         "SoftmaxFocalLoss", "branches of Caffe",
         "SoftmaxWithLossOHEM shows each position's loss, by which BoxAnnotatorOHEM chooses hard examples"},
@@ -161,7 +193,11 @@ constexpr std::array kOthers{
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kUndescribed},
     OtherType{"Transpose", "branches for reading text", "Permute puts axes into another order"},
     OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
+    OtherType{"VideoSegmentationData", kC3dDeconvolution,
+              "it reads frames of videos with maps of labels; prepare both beforehand and read them with "
+              "HDF5Data"},
     OtherType{"VolumeData", "C3D", kLmdb},
+    OtherType{"VoxelSoftmaxLoss", kC3dDeconvolution, "SoftmaxWithLoss does the same, over volumes, too"},
     OtherType{"WarpCTC", "branches for reading text", kCtc},
     OtherType{"WassersteinLoss", "branches of Caffe", kUndescribed},
     OtherType{"XCovLoss", "a branch of Caffe",
@@ -177,6 +213,11 @@ std::string without_case(std::string_view type) {
   for (const char c : type)
     if (c != '_') plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return plain;
+}
+
+std::set<std::string>& layer_types() {
+  static std::set<std::string> types;
+  return types;
 }
 
 }  // namespace
@@ -195,6 +236,12 @@ std::string about_other_v1_type(const std::string& type) {
   for (const OtherType& other : kOthers)
     if (without_case(type) == without_case(other.type)) return about_other_type(other.type);
   return "";
+}
+
+void add_layer_type(const std::string& type) { layer_types().insert(type); }
+
+bool may_be_layer_type(const std::string& type) {
+  return layer_types().empty() || type == "Python" || layer_types().contains(type);
 }
 
 }  // namespace banyan::io

@@ -23,4 +23,9 @@ std::string about_other_type(const std::string& type, const std::string& detail 
 /// The same of a V1 type, such as LOCAL_WEIGHTED_CONVOLUTION.
 std::string about_other_v1_type(const std::string& type);
 
+/// A type that is here. Only the program knows which layers it has.
+void add_layer_type(const std::string& type);
+/// False for a type that is not here. In a program without layers any type may be one.
+bool may_be_layer_type(const std::string& type);
+
 }  // namespace banyan::io

@@ -48,11 +48,12 @@ std::string readable_text(std::string_view text, const std::string& origin) {
   return readable;
 }
 
-pb::TextFormat::Parser parser_for(Complaints& complaints, bool allow_unknown_fields) {
+/// Goes on after unknown fields: the complaints tell which of them are errors.
+pb::TextFormat::Parser parser_for(Complaints& complaints) {
   pb::TextFormat::Parser parser;
   parser.RecordErrorsTo(&complaints);
   parser.SetRecursionLimit(kDeepestNesting);
-  parser.AllowUnknownField(allow_unknown_fields);
+  parser.AllowUnknownField(true);
   return parser;
 }
 
@@ -71,8 +72,11 @@ void parse_text(std::string_view text, const std::string& origin, pb::Message& m
                 UnknownFields unknown) {
   const std::string read = readable_text(text, origin);
   Complaints complaints(read, *message.GetDescriptor(), origin);
-  pb::TextFormat::Parser parser = parser_for(complaints, unknown == UnknownFields::ignore);
+  pb::TextFormat::Parser parser = parser_for(complaints);
   const bool parsed = parser.ParseFromString(read, &message);
+  // It ends at the first error, so unknown fields are before that.
+  if (unknown == UnknownFields::refuse)
+    for (const Complaint& field : complaints.warnings(1)) bad_input(field.text);
   if (!complaints.errors().empty()) bad_input(complaints.errors().front().text);
   if (!parsed) bad_input(origin, ": not a readable ", message.GetDescriptor()->name());
   for (const Complaint& warning : complaints.warnings()) log_warning(warning.text + "; ignored");
@@ -85,7 +89,7 @@ TextProblems find_text_problems(std::string_view text, const std::string& origin
   for (bool merges = false, done = false; !done;) {
     const std::string read = rest;
     Complaints complaints(read, *message.GetDescriptor(), origin);
-    pb::TextFormat::Parser parser = parser_for(complaints, true);
+    pb::TextFormat::Parser parser = parser_for(complaints);
     message.Clear();
     // Merging, a field may be given twice.
     done = merges ? parser.MergeFromString(read, &message) : parser.ParseFromString(read, &message);

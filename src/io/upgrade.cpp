@@ -150,6 +150,7 @@ caffe::LayerParameter upgrade_layer(V1LayerParameter& from, const std::string& o
   to.mutable_blobs()->Swap(from.mutable_blobs());
   to.mutable_loss_weight()->Swap(from.mutable_loss_weight());
   copy_settings(from, to);
+  if (from.has_strict_dim()) to.set_strict_dim(from.strict_dim());
   for (int i = 0; i < from.param_size(); ++i) spec(to, i).set_name(from.param(i));
   for (int i = 0; i < from.blob_share_mode_size(); ++i) {
     // The two enums have the same names and numbers.
@@ -314,6 +315,10 @@ void upgrade_net(caffe::NetParameter& net, const std::string& origin) {
   if (needs_type_name_upgrade(net)) {
     net = upgrade_type_names(std::move(net));
     log_info(origin + ": upgraded type names of the V1 format");
+  }
+  if (needs_message_upgrade(net)) {
+    net = upgrade_messages(std::move(net), origin);
+    log_info(origin + ": renamed messages of branches' layers");
   }
   if (needs_hole_upgrade(net)) {
     net = upgrade_holes(std::move(net), origin);

@@ -26,6 +26,10 @@ class AccuracyLayer : public Layer {
   void setup(const Blobs&, const Blobs&) override {
     const auto& settings = parameter_.accuracy_param();
     if (settings.top_k() < 1) refuse("top_k must be positive");
+    if (settings.min_is_better())
+      refuse(
+          "min_is_better: true is not supported: the largest scores win; a Power with scale: -1 before the "
+          "layer turns their order around");
     ignore_ = {settings.has_ignore_label(), settings.ignore_label()};
   }
 
@@ -62,7 +66,7 @@ class AccuracyLayer : public Layer {
 
   void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 
-  void check_results(Context& context) override { note_.check(context, name(), over_); }
+  void check_results(Context& context) override { note_.check(context, name(), over_, "accuracy_param"); }
 
  private:
   ops::IgnoreLabel ignore_;

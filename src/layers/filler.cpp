@@ -99,10 +99,10 @@ double fan(const caffe::FillerParameter& filler, const Shape& shape) {
 void check_filler(const caffe::FillerParameter& filler, const Shape& shape) {
   const std::string& type = filler.type();
   const std::vector<std::string>& types = filler_types();
-  if (type == "gabor")
-    bad_input(
-        "filler type \"gabor\" is a branch's and not supported; give such weights by --weights; known are ",
-        join(types, ", "));
+  if (type == "gabor" || type == "gaussian_unitball")
+    bad_input("filler type ", quoted(type),
+              " is a branch's and not supported; give such weights by --weights; known are ",
+              join(types, ", "));
   if (!contains(types, type))
     bad_input("unknown filler type ", quoted(type), did_you_mean(type, types), "; known are ",
               join(types, ", "));

@@ -18,11 +18,20 @@ class InnerProductLayer : public Layer {
                .backward_reads_outputs = false,
                .overwrites_gradients = true,
                .fuses_activation = ActivationFusion::forward,
-               .fuses_dropout = true}) {}
+               .fuses_dropout = true}) {
+    if (parameter.bottom_size() == 2)
+      refuse(
+          "a second input, which holds the weights in a branch's InnerProduct, is not supported: weights are "
+          "parameters, which layers share by a name in `param`");
+  }
 
   void setup(const Blobs& inputs, const Blobs&) override {
     const auto& settings = parameter_.inner_product_param();
     if (settings.num_output() == 0) refuse("num_output must be positive");
+    if (settings.normalize())
+      refuse(
+          "normalize: true is not supported: it divides the rows of the stored weights by their lengths; "
+          "MarginInnerProduct does so in each pass and leaves them as they are");
     axis_ = inputs[0]->shape.canonical_axis(settings.axis());
     transpose_ = settings.transpose();
     n_ = settings.num_output();

@@ -19,7 +19,8 @@ Tensor& LabelNote::on(Context& context) {
   return noted_;
 }
 
-void LabelNote::check(Context& context, const std::string& layer, const ops::Channels& over) {
+void LabelNote::check(Context& context, const std::string& layer, const ops::Channels& over,
+                      const char* settings) {
   if (!noted_.defined()) return;
   std::array<double, 3> found{};
   copy_to_host(context, noted_, found.data());
@@ -28,7 +29,9 @@ void LabelNote::check(Context& context, const std::string& layer, const ops::Cha
   ops::fill(context, noted_, 0);
   bad_input("layer ", quoted(layer), ": label ", label, " of sample ", static_cast<std::int64_t>(sample) - 1,
             over.inner > 1 ? cat(", position ", position, ",") : std::string(),
-            " is out of range: there are ", over.channels, " classes, 0 to ", over.channels - 1);
+            " is out of range: there are ", over.channels, " classes, 0 to ", over.channels - 1,
+            settings != nullptr ? cat("; ", settings, " { ignore_label: ", label, " } leaves such labels out")
+                                : std::string());
 }
 
 LossLayer::LossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, LayerTraits traits,

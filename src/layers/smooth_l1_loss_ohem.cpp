@@ -1,7 +1,7 @@
 // SmoothL1LossOHEM (R-FCN): SmoothL1Loss of N x C x ... predictions and targets, and inside weights if given,
 // divided as loss_param says: by N, or by all positions N x ... (VALID, FULL), or by pre_fixed_normalizer. A
-// second output, N x 1 x ..., holds the loss of each position, the sum over its channels. No gradient flows
-// through it.
+// second output, N x 1 x ... of four axes at least, holds the loss of each position, the sum over its
+// channels. No gradient flows through it.
 #include "softmax_axes.hpp"
 #include "target_loss_layer.hpp"
 
@@ -30,9 +30,10 @@ class SmoothL1LossOhemLayer : public TargetLossLayer {
     if (inputs[0]->shape.axes() < 2) refuse("expected at least 2 axes; found ", inputs[0]->shape.to_string());
     over_ = channels_along(inputs[0]->shape, 1);
     if (outputs.size() < 2) return;
-    Shape positions = inputs[0]->shape;
-    positions.set_dim(1, 1);
-    set_output(*outputs[1], positions);
+    std::vector<std::int64_t> positions = inputs[0]->shape.dims();
+    positions[1] = 1;
+    positions.resize(std::max<std::size_t>(positions.size(), 4), 1);
+    set_output(*outputs[1], Shape(positions));
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {

@@ -43,7 +43,7 @@ class SoftmaxedLossLayer : public LossLayer {
     write_loss(pass, *outputs[0]);
   }
 
-  void check_results(Context& context) override { note_.check(context, name(), over_); }
+  void check_results(Context& context) override { note_.check(context, name(), over_, "loss_param"); }
 
  protected:
   void refuse_label_smoothing() const {

@@ -19,6 +19,10 @@ class VideoDataLayer : public SourceLayer {
       refuse(std::string("video_data_param.") + field, why);
     };
     if (parameter().has_image_data_param()) refuse("image_data_param", cat("is that of ", kVideoDataOfC3d));
+    if (from.has_root_folder() || from.has_use_image() || from.has_show_data() || from.has_sampling_rate() ||
+        from.has_max_sampling_rate() || from.has_use_temporal_jitter() ||
+        from.has_use_sampling_rate_jitter() || from.has_use_multiple_label() || from.has_num_of_labels())
+      refuse("video_data_param", cat("has settings of ", kVideoDataOfC3d));
     if (from.has_video_type() || from.has_device_id() || from.has_video_file() || from.has_skip_frames())
       refuse("video_data_param",
              "asks for a camera or a video file, which are not supported: extract frames");

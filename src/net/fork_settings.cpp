@@ -28,6 +28,14 @@ bool has_idle_slopes(const caffe::LayerParameter& layer) {
   return !learns_slopes(s) && (s.has_filler() || s.has_use_weight_bias() || s.has_bias_term());
 }
 
+/// Slopes and biases in a layer of their own, as BVLC's users write them.
+bool has_scale_after(const caffe::NetParameter& net, const caffe::LayerParameter& norm) {
+  return std::any_of(net.layer().begin(), net.layer().end(), [&](const caffe::LayerParameter& layer) {
+    return layer.type() == "Scale" && layer.bottom_size() == 1 && norm.top_size() > 0 &&
+           layer.bottom(0) == norm.top(0);
+  });
+}
+
 bool has_idle_coefficients(const caffe::LayerParameter& layer) {
   return layer.type() == "Eltwise" && layer.eltwise_param().operation() == caffe::EltwiseParameter::MAX &&
          layer.eltwise_param().coeff_size() > 0;
@@ -81,22 +89,35 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
               ": forward_type, backward_type and *_math are ignored: --precision chooses the number format"));
   if (net.debug_info())
     log_warning("the net's debug_info has no effect: that of the solver logs sizes of values and gradients");
+  if (net.quantize())
+    log_warning("the net's quantize (caffe-jacinto) has no effect: everything computes in floating point");
   if (net.has_multinode())
     log_warning("the net's multinode settings are ignored: --gpu and --cpu choose the devices");
   warn_once(net, "multinode settings are ignored: --gpu and --cpu choose the devices", is_multinode);
-  warn_once(net, "quantization_param has no effect: training computes in floating point",
+  warn_once(net, "quantization_param has no effect, whatever is in it: everything computes in floating point",
             [](const caffe::LayerParameter& layer) { return layer.has_quantization_param(); });
+  const auto is_scaled = [&](const caffe::LayerParameter& layer) { return has_scale_after(net, layer); };
   warn_once(
       net,
       "filler, use_weight_bias and bias_term of batch_norm_param have no effect: batch_norm_param.engine "
       "names none of Intel's; with scale_bias: true the layer learns slopes and biases",
-      has_idle_slopes);
+      [&](const auto& layer) { return has_idle_slopes(layer) && !is_scaled(layer); });
+  warn_once(
+      net,
+      "filler of batch_norm_param has no effect; Intel's engines let the factors of the Scale layer that "
+      "follows start from it, as a filler in its scale_param does here",
+      [&](const auto& layer) {
+        return has_idle_slopes(layer) && layer.batch_norm_param().has_filler() && is_scaled(layer);
+      });
   warn_once(net,
             "shuffle_pool_size of data_param (yjxiong) has no effect; shuffle: true shuffles all records",
             [](const caffe::LayerParameter& layer) { return layer.data_param().has_shuffle_pool_size(); });
   warn_once(net, "coeff of eltwise_param has no effect with MAX", has_idle_coefficients);
   warn_once(net, "class_weighting has no effect without weight_by_label_freqs: true", has_idle_class_weights);
   warn_once(net, "the scale of a filler (Intel's) has no effect", scales_a_filler);
+  warn_once(net,
+            "strict_dim: false (DeepLab) has no effect: weights of a file must have the shapes of the net's",
+            [](const caffe::LayerParameter& layer) { return !layer.strict_dim(); });
 }
 
 }  // namespace banyan

@@ -1,6 +1,7 @@
 #include "banyan/net/parameter_values.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <memory>
 #include <set>
@@ -161,6 +162,7 @@ io::LayerWeights with_shared_blobs(const Net& net, int target, const io::LayerWe
 }  // namespace
 
 void load_weights(Net& net, const io::ModelWeights& weights, const std::string& origin) {
+  std::vector<std::string> not_finite;
   for (const io::LayerWeights& source : weights.layers) {
     const int target = index_of(net.layers(), source.name);
     if (target < 0) {
@@ -173,20 +175,27 @@ void load_weights(Net& net, const io::ModelWeights& weights, const std::string& 
           weights.shared_once ? with_shared_blobs(net, target, source, weights) : io::LayerWeights();
       const std::vector<const io::BlobData*> blobs = to.match_blobs(weights.shared_once ? whole : source);
       check_shapes(blobs, source, to);
+      bool finite = true;
       for (std::size_t s = 0; s < blobs.size(); ++s) {
         if (blobs[s] == nullptr) continue;
         Tensor& value = to.parameters()[s].value;
         dispatch_float(net.options().dtype, "a weights file", [&]<class T>() {
           std::vector<T> values(blobs[s]->count());
           blobs[s]->copy_to(values.data());
+          finite = finite && std::all_of(values.begin(), values.end(), [](T x) { return std::isfinite(x); });
           copy_from_host(net.context(), values.data(), value);
         });
       }
+      if (!finite) not_finite.push_back(quoted(source.name));
     } catch (Error& error) {
       error.add_context(cat("while reading weights from ", origin));
       throw;
     }
   }
+  // A result need not show it: oneDNN's ReLU makes 0 of what is not a number.
+  if (!not_finite.empty())
+    log_warning(cat(origin, ": weights that are not finite in layer ", not_finite[0],
+                    not_finite.size() > 1 ? cat(" and ", not_finite.size() - 1, " more") : std::string()));
 }
 
 void add_shared_blobs(const Net& net, io::ModelWeights& weights) {

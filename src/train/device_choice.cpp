@@ -95,7 +95,10 @@ ChosenDevices choose_devices(const DeviceFlags& flags, const SolverDevices& solv
   }
   if (!solver.gpu) {
     chosen.devices = cpus(1);
-    chosen.note = "Using one CPU device (--cpu=N uses more; --gpu=all uses the GPUs, where there are any)";
+    chosen.note =
+        cat("Using one CPU device",
+            solver.gpus.empty() ? "" : ": device_id in the solver counts only with solver_mode: GPU",
+            " (--cpu=N uses more; --gpu=all uses the GPUs, where there are any)");
     return chosen;
   }
   const GpuCensus gpus = count();

@@ -13,6 +13,7 @@
 #include "banyan/io/upgrade.hpp"
 #include "banyan/io/weights.hpp"
 #include "banyan/net/fold.hpp"
+#include "banyan/net/fork_settings.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/log_lines.hpp"
@@ -142,6 +143,7 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
   net.origin = options.model;
   net_ = std::make_unique<Net>(parameter, net, *context_, *activity_);
   if (shapes_only) return;
+  if (options.phase == Phase::test) warn_of_fork_settings(net_->definition());
   fill_parameters(*net_);
   for (const auto& file : options.weights) load_weights(*net_, io::read_weights(file), file);
   if (options.phase == Phase::test && options.fold && !options.keep_blobs) fold(net);

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <utility>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/atomic_file.hpp"
@@ -69,7 +70,7 @@ class Reader {
   /// With `problems`, a requirement that does not hold is added there instead of thrown.
   Reader(const caffe::SolverParameter& solver, const std::string& origin,
          std::vector<std::string>* problems = nullptr)
-      : s_(solver), origin_(origin), problems_(problems) {}
+      : s_(solver), tested_(without_idle_tests(solver)), origin_(origin), problems_(problems) {}
 
   SolverSettings read() const {
     SolverSettings settings;
@@ -83,7 +84,8 @@ class Reader {
     settings.rate = schedule();
     warn();
     settings.devices.gpu = s_.has_solver_mode() && s_.solver_mode() == caffe::SolverParameter::GPU;
-    settings.devices.gpus.assign(s_.device_id().begin(), s_.device_id().end());
+    if (settings.devices.gpu || !s_.has_solver_mode())
+      settings.devices.gpus.assign(s_.device_id().begin(), s_.device_id().end());
     settings.weights.assign(s_.weights().begin(), s_.weights().end());
     settings.text = text();
     return settings;
@@ -110,36 +112,35 @@ class Reader {
     require(!given.empty(), "no train net: give one of net, train_net, net_param, train_net_param");
     require(given.size() <= 1, "more than one train net: ", join(given, ", "), "; keep one");
 
-    const int named = s_.test_net_param_size() + s_.test_net_size();
+    const int named = tested_.test_net_param_size() + tested_.test_net_size();
     const bool common = s_.has_net() || s_.has_net_param();
     if (common)
-      require(s_.test_iter_size() >= named, "each test net needs a test_iter: ", named, " test nets, ",
-              s_.test_iter_size(), " test_iter");
+      require(tested_.test_iter_size() >= named, "each test net needs a test_iter: ", named, " test nets, ",
+              tested_.test_iter_size(), " test_iter");
     else
-      require(s_.test_iter_size() == named, "there must be one test_iter for each test net: ", named,
-              " test nets, ", s_.test_iter_size(), " test_iter");
-    require(s_.test_state_size() == 0 || s_.test_state_size() == s_.test_iter_size(),
-            "test_state must be absent or given once for each test net: ", s_.test_iter_size(),
-            " test nets, ", s_.test_state_size(), " test_state");
+      require(tested_.test_iter_size() == named, "there must be one test_iter for each test net: ", named,
+              " test nets, ", tested_.test_iter_size(), " test_iter");
+    require(tested_.test_state_size() == 0 || tested_.test_state_size() == tested_.test_iter_size(),
+            "test_state must be absent or given once for each test net: ", tested_.test_iter_size(),
+            " test nets, ", tested_.test_state_size(), " test_state");
     caffe::SolverParameter nets;
     if (s_.has_train_net_param()) *nets.mutable_train_net_param() = s_.train_net_param();
     if (s_.has_train_net()) nets.set_train_net(s_.train_net());
     if (s_.has_net_param()) *nets.mutable_net_param() = s_.net_param();
     if (s_.has_net()) nets.set_net(s_.net());
-    *nets.mutable_test_net_param() = s_.test_net_param();
-    *nets.mutable_test_net() = s_.test_net();
+    *nets.mutable_test_net_param() = tested_.test_net_param();
+    *nets.mutable_test_net() = tested_.test_net();
     if (s_.has_train_state()) *nets.mutable_train_state() = s_.train_state();
-    *nets.mutable_test_state() = s_.test_state();
+    *nets.mutable_test_state() = tested_.test_state();
     return nets;
   }
 
   TestSettings tests() const {
-    for (int batches : s_.test_iter())
-      require(batches > 0, "test_iter must be > 0, not ", batches, ": leave out a test that is not wanted");
+    for (int batches : s_.test_iter()) require(batches >= 0, "test_iter must be >= 0, not ", batches);
     require(s_.test_interval() >= 0, "test_interval must be >= 0, not ", s_.test_interval());
-    require(s_.test_iter().empty() || s_.test_interval() > 0, "test nets need test_interval > 0");
+    require(tested_.test_iter().empty() || s_.test_interval() > 0, "test nets need test_interval > 0");
     TestSettings test;
-    test.batches.assign(s_.test_iter().begin(), s_.test_iter().end());
+    test.batches.assign(tested_.test_iter().begin(), tested_.test_iter().end());
     test.interval = s_.test_interval();
     test.initialization = s_.test_initialization();
     test.compute_loss = s_.test_compute_loss();
@@ -399,9 +400,12 @@ class Reader {
     LOG_IF(WARNING, s_.disabled_update()) << origin_ << ": disabled_update: nothing will be learned";
     LOG_IF(WARNING, s_.test_interval() > 0 && s_.test_iter().empty())
         << origin_ << ": test_interval without test_iter: nothing will be tested";
+    LOG_IF(WARNING, contains(s_.test_iter(), 0))
+        << origin_ << ": test_iter: 0: such a test net is never tested, so it is not made";
   }
 
   const caffe::SolverParameter& s_;
+  const caffe::SolverParameter tested_;
   const std::string& origin_;
   std::vector<std::string>* problems_;
 };
@@ -434,6 +438,22 @@ SolverSettings solver_settings(const caffe::SolverParameter& solver, const std::
   SolverSettings settings = Reader(solver, origin).read();
   settings.checksum = checksum_of_rules(solver);
   return settings;
+}
+
+caffe::SolverParameter without_idle_tests(caffe::SolverParameter solver) {
+  const int inner = solver.test_net_param_size(), named = inner + solver.test_net_size();
+  const bool states = solver.test_state_size() == solver.test_iter_size();
+  if (solver.test_iter_size() < named) return solver;  // which test_iter is whose is not known
+  for (int k = solver.test_iter_size() - 1; k >= 0; --k) {
+    if (solver.test_iter(k) != 0) continue;
+    solver.mutable_test_iter()->erase(solver.test_iter().begin() + k);
+    if (states) solver.mutable_test_state()->DeleteSubrange(k, 1);
+    if (k < inner)
+      solver.mutable_test_net_param()->DeleteSubrange(k, 1);
+    else if (k < named)
+      solver.mutable_test_net()->DeleteSubrange(k - inner, 1);
+  }
+  return solver;
 }
 
 std::vector<std::string> find_solver_problems(const caffe::SolverParameter& solver,

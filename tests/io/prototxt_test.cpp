@@ -39,6 +39,10 @@ TEST(Prototxt, SettingsOfBranchesSayWhoseTheyAreAndWhatToDo) {
                   "recurrent_param takes its place");
   expect_contains(net_error("layer { dropout_param { scale_test: true } }"), "scale_train: false");
   expect_contains(net_error("layer { parameter_param { blob_filler { } } }"), "begins with zeros here");
+  expect_contains(net_error("layer { softmax_param { normalize_type: 'L2' } }"), "as Normalize does");
+  for (const char* limit : {"min_value", "max_value"})
+    expect_contains(net_error(std::string("layer { scale_param { ") + limit + ": 1 } }"),
+                    "updates have none here");
   expect_contains(
       net_error("layer { pooling_param { pool: MIN } }"),
       "unknown value \"MIN\" for \"pool\": it is a branch's; a Power layer with scale: -1 before and "
@@ -89,6 +93,81 @@ TEST(Prototxt, AnUnknownOldTypeListsNoneThatIsNotNear) {
   EXPECT_EQ(net_error("layers { type: NORM }").find("did you mean"), std::string::npos);
   expect_contains(net_error("layers { type: LOCAL_WEIGHTED_CONVOLUTION }"),
                   "the layer has the type \"LocalWeightedConvolution\" of branches of Caffe");
+}
+
+TEST(Prototxt, UnknownOldTypesAreNoneAndHideNothing) {
+  caffe::NetParameter net;
+  const TextProblems problems = find_text_problems(
+      "layers { name: 'a' type: CCCP }\n"
+      "layers { name: 'b' type: CROQ crop_param { } }\n"
+      "layers { name: 'c' type: CONVOLUTON convolutoin_param { } }\n"
+      "layers { name: 'd' type: POOLING foo: 1 }",
+      "n", net);
+  EXPECT_TRUE(problems.whole);
+  ASSERT_EQ(problems.texts.size(), 5u);
+  expect_contains(problems.texts[0],
+                  "n:1:26: layer \"a\" (CCCP): the layer has the type \"CCCP\" of caffe-public");
+  expect_contains(problems.texts[1],
+                  "n:2:26: layer \"b\" (CROQ): unknown value \"CROQ\" for \"type\" (did you mean");
+  expect_contains(problems.texts[2], "n:3:26: ");
+  expect_contains(
+      problems.texts[3],
+      "unknown field \"convolutoin_param\" in V1LayerParameter: it belongs to the type that is unknown");
+  expect_contains(problems.texts[4], "n:4:34: ");
+  for (const int layer : {0, 1, 2}) EXPECT_EQ(net.layers(layer).type(), caffe::V1LayerParameter::NONE);
+  EXPECT_EQ(net.layers(3).type(), caffe::V1LayerParameter::POOLING);
+}
+
+TEST(Prototxt, AValueWhoseNumberIsTooLongForItsPlaceStandsForTheFirst) {
+  caffe::NetParameter net;
+  const TextProblems problems =
+      find_text_problems("layer { relu_param { engine: OCM } } layer { nmae: 'b' }", "n", net);
+  EXPECT_TRUE(problems.whole);
+  ASSERT_EQ(problems.texts.size(), 2u);
+  expect_contains(problems.texts[0], "unknown value \"OCM\" for \"engine\" (did you mean \"OCL\"?)");
+  expect_contains(problems.texts[1], "\"nmae\"");
+  EXPECT_EQ(net.layer(0).relu_param().engine(), caffe::DEFAULT);
+}
+
+TEST(Prototxt, OldTypesOfBranchesSayWhoseTheyAre) {
+  expect_contains(net_error("layers { type: VIDEO_SEGMENTATION_DATA }"), "of C3D's nets with deconvolutions");
+  expect_contains(net_error("layers { type: VOXEL_SOFTMAX_LOSS }"), "SoftmaxWithLoss does the same");
+  expect_contains(net_error("layer { type: 'LSTM_2D' lstm_2d_param { num_output: 7 } }"),
+                  "unknown field \"lstm_2d_param\" in LayerParameter: the layer has the type \"LSTM_2D\" of "
+                  "caffe-public");
+}
+
+TEST(Prototxt, OfATypeOfABranchAllIsSaidOnce) {
+  caffe::NetParameter net;
+  const TextProblems problems = find_text_problems(
+      "layer { name: 'c' type: 'CPMData' cpm_param { } transform_param { one: 1 scale: 2 two: 2 } }\n"
+      "layer { name: 'd' type: 'CPMData' transform_param { one: 1\n two: 2 } }\n"
+      "layer { name: 'e' type: 'RegionLoss' region_param { } }",
+      "n", net);
+  ASSERT_EQ(problems.texts.size(), 4u);
+  expect_contains(problems.texts[0],
+                  "\"cpm_param\" in LayerParameter: the layer has the type \"CPMData\" of OpenPose");
+  EXPECT_EQ(problems.texts[1],
+            "n:1:67: layer \"c\" (CPMData): unknown fields of a type that is not here: \"one\", \"two\"");
+  EXPECT_EQ(problems.texts[2],
+            "n:2:53: layer \"d\" (CPMData): unknown fields of a type that is not here: \"one\", \"two\"");
+  expect_contains(problems.texts[3], "\"RegionLoss\" of YOLO's branches");
+  EXPECT_EQ(problems.unknown_fields, problems.texts);
+}
+
+TEST(Prototxt, UnknownFieldsOfWhatHasNoEffectArePassedOver) {
+  const std::string text =
+      "layer { name: 'a' quantization_param { precision: MINIFLOAT rounding_scheme: STOCHASTIC mant_bits: 3 "
+      "more { deep: 'x' } bw_params: 8 } }";
+  EXPECT_EQ(parse_net_text(text, "n").layer(0).quantization_param().bw_params(), 8u);
+  caffe::NetParameter net;
+  EXPECT_TRUE(find_text_problems(text, "n", net).texts.empty());
+  EXPECT_TRUE(find_text_problems(text, "n", net).whole);
+}
+
+TEST(Prototxt, TheFirstProblemIsTheOneThatIsShown) {
+  expect_contains(net_error("layer { foo: 1 bar: 2 top: 3 }"), "net.prototxt:1:9: unknown field \"foo\"");
+  expect_contains(net_error("layer { top: 3 foo: 1 }"), "expected string");
 }
 
 TEST(Prototxt, EnginesOfBranchesAreAccepted) {

@@ -1,4 +1,4 @@
-// Spellings of branches: 3-D windows, holes, fused ReLUs, settings in V1 layers.
+// Spellings of branches: 3-D windows, holes, fused ReLUs, names of messages, settings in V1 layers.
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "io_test_tools.hpp"
@@ -25,6 +25,56 @@ TEST(UpgradeDepth, WindowsOfC3dBecomeLists) {
               "kernel_size: [2, 3, 3] stride: [1, 1, 1] pad: [0, 1, 1] filter_group: 4 } }\n"
               "layer { name: 'p' type: 'Pooling' bottom: 'c' top: 'p' pooling_param { pool: MAX "
               "kernel_size: [1, 2, 2] stride: [1, 2, 2] pad: [0, 0, 0] } }");
+}
+
+TEST(UpgradeDepth, MessagesOfTheSecondC3dAreThoseOfTheFirst) {
+  expect_same(
+      upgraded(
+          "layer { name: 'c' type: 'Convolution3D' convolution3d_param { num_output: 64 kernel_size: 3 "
+          "kernel_depth: 3 pad: 1 temporal_pad: 1 group: 2 bias_term: false filter_group: 4 weight_filler { "
+          "type: 'gaussian' } } }\n"
+          "layer { name: 'd' type: 'Deconvolution3D' convolution3d_param { num_output: 2 kernel_size: 4 "
+          "kernel_depth: 2 stride: 2 temporal_stride: 2 } }\n"
+          "layer { name: 'p' type: 'Pooling3D' pooling3d_param { pool: MAX kernel_size: 2 kernel_depth: 1 "
+          "stride: 2 temporal_stride: 1 } }"),
+      "layer { name: 'c' type: 'Convolution' convolution_param { num_output: 64 kernel_size: [3, 3, 3] "
+      "stride: "
+      "[1, 1, 1] pad: [1, 1, 1] group: 2 bias_term: false filter_group: 4 weight_filler { type: 'gaussian' } "
+      "} "
+      "}\n"
+      "layer { name: 'd' type: 'Deconvolution' convolution_param { num_output: 2 kernel_size: [2, 4, 4] "
+      "stride: "
+      "[2, 2, 2] pad: [0, 0, 0] } }\n"
+      "layer { name: 'p' type: 'Pooling' pooling_param { pool: MAX kernel_size: [1, 2, 2] stride: [1, 2, 2] "
+      "pad: [0, 0, 0] } }");
+  for (const std::string name : {"convolution", "pooling"})
+    expect_contains(
+        error_of([&] {
+          upgraded("layer { name: 'c' type: 'Any' " + name + "3d_param { } " + name + "_param { } }");
+        }),
+        "layer \"c\" (Any): " + name + "3d_param is a branch's name of " + name +
+            "_param; give one of the two");
+}
+
+TEST(UpgradeDeepLab, ItsLossNamesTheLabelThatDoesNotCount) {
+  expect_same(upgraded("layers { name: 'l' type: SOFTMAX_LOSS softmaxloss_param { ignore_label: 255 } }"),
+              "layer { name: 'l' type: 'SoftmaxWithLoss' loss_param { ignore_label: 255 } }");
+  expect_same(upgraded("layer { name: 'l' type: 'SoftmaxWithLoss' softmaxloss_param { } }"),
+              "layer { name: 'l' type: 'SoftmaxWithLoss' }");
+  const auto refused = [](const std::string& settings) {
+    return error_of(
+        [&] { upgraded("layers { name: 'l' type: SOFTMAX_LOSS softmaxloss_param { " + settings + " }"); });
+  };
+  expect_contains(refused("ignore_label: 0 ignore_label: 255 }"),
+                  "layer \"l\" (SoftmaxWithLoss): softmaxloss_param has 2 ignore_label (DeepLab), of which "
+                  "loss_param can have one");
+  expect_contains(refused("ignore_label: 255 weight_source: 'w' }"), "a file with one weight for each class");
+  expect_contains(refused("ignore_label: 255 } loss_param { normalize: true }"), "give one of the two");
+}
+
+TEST(UpgradeDeepLab, SettingsOfLoadingStay) {
+  expect_same(upgraded("layers { name: 'c' type: CONVOLUTION strict_dim: false }"),
+              "layer { name: 'c' type: 'Convolution' strict_dim: false }");
 }
 
 TEST(UpgradeDepth, ShapesOfNdLayersBecomeLists) {

@@ -136,6 +136,10 @@ TEST(Filler, BilinearIsTheUpsamplingKernel) {
                 filled("type: 'gabor'", Shape{1, 1, 3, 3});
               }),
               HasSubstr("\"gabor\" is a branch's and not supported; give such weights by --weights"));
+  EXPECT_THAT(message_of([] {
+                filled("type: 'gaussian_unitball'", Shape{1, 1, 3, 3});
+              }),
+              HasSubstr("\"gaussian_unitball\" is a branch's"));
 }
 
 TEST(Filler, DependsOnIdentityNotOnThreadsOrType) {

@@ -55,6 +55,9 @@ TEST(SmoothL1LossOhem, ShowsTheLossOfEachPosition) {
   EXPECT_DOUBLE_EQ(run("normalization: PRE_FIXED pre_fixed_normalizer: 128"), 6.625 / 128);
   EXPECT_THAT(refusal("type: 'SmoothL1LossOHEM' loss_param { ignore_label: 1 }", {kMaps, kMaps}),
               HasSubstr("ignore_label"));
+  // Of vectors too it has four axes, to be added to what SoftmaxWithLossOHEM shows.
+  EXPECT_EQ(Bench("type: 'SmoothL1LossOHEM'", {Shape{3, 8}, Shape{3, 8}}, 2).outputs[1]->shape,
+            (Shape{3, 1, 1, 1}));
 }
 
 TEST(BoxAnnotatorOhem, KeepsTheLargestLossesOfEachImage) {

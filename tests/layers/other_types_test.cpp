@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "banyan/base/error.hpp"
+#include "banyan/io/prototxt.hpp"
 #include "banyan/layers/layer.hpp"
 
 namespace banyan {
@@ -62,6 +63,37 @@ TEST(OtherTypes, AreNamedWithTheirOwnerAndWhatToDo) {
                     Not(HasSubstr("known types"))));
   EXPECT_THAT(refusal("Zzzzzzzz"),
               AllOf(HasSubstr("unknown type \"Zzzzzzzz\";"), Not(HasSubstr("did you mean"))));
+}
+
+TEST(OtherTypes, ThoseOfPublicNetsSayWhatTakesTheirPlace) {
+  EXPECT_THAT(refusal("CCCP"), HasSubstr("kernel_size: 1 and num_output times group"));
+  EXPECT_THAT(refusal("SoftmaxCrossEntropyLoss"),
+              AllOf(HasSubstr("of Colorization"), Not(HasSubstr("did you mean"))));
+  EXPECT_THAT(refusal("ImageLabelmapData"),
+              AllOf(HasSubstr("label_type: PIXEL"), HasSubstr("label images of 0 and 1"),
+                    HasSubstr("the one here weighs all positions the same")));
+  for (const char* type : {"BoxFeatures", "GeneralTripletLoss", "Hotspot", "ImageSegUniformSizeData",
+                           "LSTM_2D", "VideoSegmentationData", "VoxelSoftmaxLoss"})
+    EXPECT_THAT(refusal(type), HasSubstr("which Banyan does not have"));
+}
+
+TEST(OtherTypes, SettingsOfAnUnknownTypeAreNotTakenForOthers) {
+  const auto complaint = [](const std::string& layer) -> std::string {
+    try {
+      io::parse_net_text("layer { name: 'x' " + layer + " }", "net");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(
+      complaint("type: 'Embd' embd_param { }"),
+      AllOf(HasSubstr("unknown field \"embd_param\" in LayerParameter: it belongs to the type that is "
+                      "unknown"),
+            Not(HasSubstr("did you mean"))));
+  for (const char* known :
+       {"type: 'Embed' embd_param { }", "embd_param { }", "type: 'Python' embd_param { }"})
+    EXPECT_THAT(complaint(known), HasSubstr("did you mean \"embed_param\"?")) << known;
 }
 
 }  // namespace

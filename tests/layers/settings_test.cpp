@@ -20,6 +20,18 @@ TEST(BadSettings, AreRefusedInOneLineThatNamesTheLayer) {
   const std::vector<Refused> cases = {
       {"type: 'Convolution' convolution_param { kernel_size: 3 }", {image}, 1, "num_output"},
       {conv + "}", {image}, 1, "kernel_size"},
+      {"type: 'Accuracy' accuracy_param { min_is_better: true }",
+       {Shape{2, 3}, Shape{2}},
+       1,
+       "the largest scores win"},
+      {"type: 'InnerProduct' inner_product_param { num_output: 1 normalize: true }",
+       {image},
+       1,
+       "MarginInnerProduct does so"},
+      {"type: 'InnerProduct' bottom: 'x' bottom: 'w' inner_product_param { num_output: 1 }",
+       {image, image},
+       1,
+       "holds the weights"},
       {conv + "kernel_size: 0 }", {image}, 1, "kernel_size must be positive"},
       {conv + "kernel_size: 3 kernel_h: 3 kernel_w: 3 }", {image}, 1, "not both"},
       {conv + "kernel_h: 3 }", {image}, 1, "_w"},
@@ -174,6 +186,11 @@ TEST(Settings, OfIntelThatChangeNothing) {
     bench->forward();
     EXPECT_EQ(bench->output(), (Values{0, 3}));
   }
+}
+
+TEST(Settings, OfBranchesAreAcceptedWhereTheyChangeNothing) {
+  Bench("type: 'Accuracy' accuracy_param { min_is_better: false }", {Shape{2, 3}, Shape{2}}, 1);
+  Bench("type: 'InnerProduct' inner_product_param { num_output: 1 normalize: false }", {Shape{2, 3}}, 1);
 }
 
 TEST(Eltwise, LeavesCoefficientsOfAMaximumAside) {

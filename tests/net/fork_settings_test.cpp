@@ -33,6 +33,21 @@ TEST(ForkSettings, WhatHasNoEffectIsSaid) {
   EXPECT_NE(logged.find("layer \"a\": multinode settings are ignored"), std::string::npos) << logged;
 }
 
+TEST(ForkSettings, ThoseOfDeepLabAndJacintoAreSaidOnce) {
+  const auto logged = [](const std::string& text) {
+    ::testing::internal::CaptureStderr();
+    warn_of_fork_settings(io::parse_net_text(text, "net"));
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const std::string found = logged(
+      "quantize: true layer { name: 'a' type: 'ReLU' strict_dim: false quantization_param { other: 1 } }\n"
+      "layer { name: 'b' type: 'ReLU' strict_dim: false }");
+  EXPECT_THAT(found, AllOf(HasSubstr("the net's quantize (caffe-jacinto) has no effect"),
+                           HasSubstr("layer \"a\": quantization_param has no effect, whatever is in it"),
+                           HasSubstr("layer \"a\" and 1 more: strict_dim: false (DeepLab) has no effect")));
+  EXPECT_EQ(logged("quantize: false layer { name: 'a' type: 'ReLU' strict_dim: true }"), "");
+}
+
 TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
   const auto net = io::parse_net_text(
       "debug_info: true\n"
@@ -41,6 +56,9 @@ TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
       "layer { name: 'used' type: 'BatchNorm' batch_norm_param { filler { value: 1 } engine: MKLDNN } }\n"
       "layer { name: 'also' type: 'BatchNorm' batch_norm_param { filler { value: 1 } bias_filler { } } }\n"
       "layer { name: 'off' type: 'BatchNorm' batch_norm_param { use_weight_bias: false } }\n"
+      "layer { name: 'zero' type: 'BatchNorm' bottom: 'c' top: 'c' batch_norm_param { filler { value: 0 } } "
+      "}\n"
+      "layer { name: 'scale' type: 'Scale' bottom: 'c' top: 'c' scale_param { bias_term: true } }\n"
       "layer { name: 'max' type: 'Eltwise' eltwise_param { operation: MAX coeff: 2 coeff: 3 } }\n"
       "layer { name: 'sum' type: 'Eltwise' eltwise_param { coeff: 2 coeff: 3 } }\n"
       "layer { name: 'plain' type: 'SoftmaxWithLoss' loss_param { class_weighting: [1, 2] } }\n"
@@ -66,6 +84,8 @@ TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
           AllOf(
               HasSubstr("layer \"bn\" and 1 more: filler, use_weight_bias and bias_term of batch_norm_param"),
               HasSubstr("batch_norm_param.engine names none of Intel's")),
+          AllOf(HasSubstr("layer \"zero\": filler of batch_norm_param has no effect"),
+                HasSubstr("a filler in its scale_param does here")),
           HasSubstr("layer \"max\": coeff of eltwise_param has no effect with MAX"),
           HasSubstr("layer \"plain\": class_weighting has no effect without weight_by_label_freqs"),
           HasSubstr("layer \"conv\" and 1 more: the scale of a filler")));

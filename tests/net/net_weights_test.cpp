@@ -79,6 +79,22 @@ TEST(NetWeights, SkipsLayersThatOneSideHas) {
   EXPECT_EQ(values_of<double>(bench.context, net->parameters()[3].value), before);
 }
 
+TEST(NetWeights, SaysWhatIsNotFinite) {
+  NetBench bench;
+  const auto net = bench.make(kNet, f64_options());
+  io::ModelWeights weights;
+  for (const float value : {1.0F, std::numeric_limits<float>::infinity()}) {
+    weights.layers = {{"ip", "InnerProduct", {blob({5, 48}, std::vector<float>(240, value))}}};
+    weights.layers[0].blobs.push_back(blob({5}, std::vector<float>(5)));
+    ::testing::internal::CaptureStderr();
+    load_weights(*net, weights, "w.caffemodel");
+    const std::string logged = ::testing::internal::GetCapturedStderr();
+    const bool told =
+        logged.find("w.caffemodel: weights that are not finite in layer \"ip\"") != std::string::npos;
+    EXPECT_EQ(told, !std::isfinite(value)) << logged;
+  }
+}
+
 TEST(NetWeights, RefusesWrongShapesAndCounts) {
   NetBench bench;
   const auto net = bench.make(kNet, f64_options());

@@ -71,7 +71,7 @@ TEST_F(BadInput, Solvers) {
            {"max_iter: 4 lr_policy: 'fixe'", "lr_policy"},
            {"max_iter: -4", "max_iter"},
            {"", "max_iter is missing"},
-           {"max_iter: 4 test_interval: 2 test_iter: 0", "test_iter"}}) {
+           {"max_iter: 4 test_interval: 2 test_iter: -1", "test_iter"}}) {
     SCOPED_TRACE(more);
     write("bad_solver", solver_for("net", more));
     expect_refusal(train_with("bad_solver"), {"bad_solver", word});

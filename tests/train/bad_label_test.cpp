@@ -39,6 +39,7 @@ class BadLabel : public TrainingRun {
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::bad_input);
       EXPECT_THAT(error.what(), HasSubstr("label 9 of sample 1 is out of range: there are 3 classes"));
+      EXPECT_THAT(error.what(), HasSubstr("; loss_param { ignore_label: 9 } leaves such labels out"));
       EXPECT_THAT(error.what(), HasSubstr("(SoftmaxWithLoss) on cpu:1, " + where));
     }
     EXPECT_TRUE(files().empty());

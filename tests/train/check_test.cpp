@@ -161,12 +161,46 @@ TEST_F(Check, NothingFollowsFromAProblemThatIsKnown) {
   EXPECT_EQ(report.problems, 1) << report.text;
 }
 
+TEST_F(Check, UnknownOldTypesDoNotHideTheRest) {
+  const CheckReport report = check(
+      "layers { name: 'd' type: DUMMY_DATA top: 'd' dummy_data_param { num: 1 channels: 1 height: 4 width: 4 "
+      "} "
+      "}\n"
+      "layers { name: 'a' type: CCCP bottom: 'd' top: 'a' }\n"
+      "layers { name: 'b' type: CROQ bottom: 'd' top: 'b' }\n"
+      "layers { name: 'c' type: POOLING bottom: 'd' top: 'c' nmae: 'c' pooling_param { kernel_size: 2 } }");
+  EXPECT_THAT(report.text, HasSubstr(":2:26: layer \"a\" (CCCP): the layer has the type \"CCCP\""));
+  EXPECT_THAT(report.text, HasSubstr(":3:26: layer \"b\" (CROQ): unknown value \"CROQ\""));
+  EXPECT_THAT(report.text, HasSubstr("unknown field \"nmae\""));
+  EXPECT_THAT(report.text, Not(HasSubstr("nothing after this place")));
+  EXPECT_EQ(report.problems, 3) << report.text;
+}
+
+TEST_F(Check, ATestNetThatIsNeverTestedNeedNotExist) {
+  put_file(
+      folder_.file("net.prototxt"),
+      std::string(kData) +
+          "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { "
+          "num_output: 1 } } layer { name: 'l' type: 'EuclideanLoss' bottom: 'ip' bottom: 'ip' top: 'l' }");
+  const CheckReport report =
+      check("train_net: '" + folder_.file("net.prototxt") +
+            "' test_net: 'none' test_iter: 0 test_interval: 0 base_lr: 1 lr_policy: 'fixed' max_iter: 1");
+  EXPECT_EQ(report.problems, 0) << report.text;
+}
+
 TEST_F(Check, AFileForOnePhase) {
   const CheckReport report = check(
       "layer { name: 'd' type: 'Input' top: 'd' include { phase: TRAIN } input_param { shape { dim: 2 } } }"
       " layer { name: 'r' type: 'ReLU' bottom: 'd' top: 'r' }");
   EXPECT_EQ(report.problems, 0) << report.text;
-  EXPECT_THAT(report.text, HasSubstr("phase TEST has no layer that makes data and was not checked"));
+  EXPECT_THAT(report.text, HasSubstr("phase TEST has no layer that makes data and was not checked\n"));
+  EXPECT_THAT(check("layer { name: 'd' type: 'Input' top: 'd' include { phase: TRAIN } input_param { shape { "
+                    "dim: 2 } } }"
+                    " layer { name: 'e' type: 'Input' top: 'd' include { phase: TEST stage: 'last' } "
+                    "input_param { shape { dim: 2 } } }"
+                    " layer { name: 'r' type: 'ReLU' bottom: 'd' top: 'r' }")
+                  .text,
+              HasSubstr("was not checked; with --stage=last it has\n"));
 }
 
 TEST_F(Check, NetsInsideASolver) {

@@ -94,7 +94,9 @@ TEST(DeviceChoice, TheSolverDecidesWithoutFlags) {
   solver.gpus = {1, 5};
   EXPECT_THAT(refusal({}, two_gpus, solver), HasSubstr("device_id: 5"));
   solver.gpu = false;
-  EXPECT_THAT(ordinals(choose_devices({}, solver, two_gpus), DeviceKind::cpu), testing::ElementsAre(0));
+  chosen = choose_devices({}, solver, two_gpus);
+  EXPECT_THAT(ordinals(chosen, DeviceKind::cpu), testing::ElementsAre(0));
+  EXPECT_THAT(chosen.note, HasSubstr("device_id in the solver counts only with solver_mode: GPU"));
 }
 
 TEST(ShapeFlag, ParsesAndRefuses) {

@@ -84,8 +84,30 @@ TEST(SolverSettings, TestNetsAndTheirCounts) {
       refusal("", "train_net: 'a' test_iter: 1 test_interval: 1 base_lr: 1 lr_policy: 'fixed' max_iter: 1"),
       HasSubstr("0 test nets, 1 test_iter"));
   EXPECT_THAT(refusal("test_interval: 0"), HasSubstr("test_interval > 0"));
-  EXPECT_THAT(refusal("test_iter: 0"), HasSubstr("test_iter must be > 0"));
+  EXPECT_THAT(refusal("test_iter: -1"), HasSubstr("test_iter must be >= 0, not -1"));
   EXPECT_THAT(refusal("test_state {} test_state {}"), HasSubstr("1 test nets, 2 test_state"));
+}
+
+TEST(SolverSettings, ATestNetWithoutBatchesIsNotMade) {
+  const std::string rest = " base_lr: 1 lr_policy: 'fixed' max_iter: 1";
+  const LoggedLines logged;
+  const SolverSettings none = accepted("", "train_net: 'a' test_iter: 0 test_interval: 0" + rest);
+  EXPECT_THAT(logged.lines, testing::ElementsAre(
+                                HasSubstr("made.prototxt: test_iter: 0: such a test net is never tested")));
+  EXPECT_TRUE(none.test.batches.empty());
+  EXPECT_TRUE(accepted("", "net: 'a' test_iter: 0" + rest).test.batches.empty());
+  const SolverSettings one = accepted(
+      "",
+      "train_net: 'a' test_net_param { name: 'x' } test_net: 'b' test_net: 'c' test_iter: 0 test_iter: 3 "
+      "test_iter: 0 test_interval: 1 test_state { } test_state { stage: 's' } test_state { level: 2 }" +
+          rest);
+  EXPECT_THAT(one.test.batches, testing::ElementsAre(3));
+  EXPECT_EQ(one.nets.test_net_param_size(), 0);
+  EXPECT_THAT(one.nets.test_net(), testing::ElementsAre("b"));
+  ASSERT_EQ(one.nets.test_state_size(), 1);
+  EXPECT_EQ(one.nets.test_state(0).stage(0), "s");
+  EXPECT_THAT(refusal("test_net: 'a' test_net: 'b' test_net: 'c' test_iter: 0"),
+              HasSubstr("3 test nets, 2 test_iter"));
 }
 
 TEST(SolverSettings, RulesOfTheSolverTypes) {

@@ -24,9 +24,13 @@ caffe::NetParameter upgrade_data_transform(caffe::NetParameter net);
 caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origin);
 /// `type: "SOFTMAX"` in a `layer` becomes "Softmax".
 caffe::NetParameter upgrade_type_names(caffe::NetParameter net);
+/// convolution3d_param and pooling3d_param (C3D) become convolution_param and pooling_param, and a
+/// softmaxloss_param (DeepLab) with an ignore_label becomes a loss_param with it.
+caffe::NetParameter upgrade_messages(caffe::NetParameter net, const std::string& origin);
 /// What 3-D branches call lengths on the first of three spatial axes (kernel_depth, temporal_stride,
 /// kernel_d; kernel_shape { dim: 3 dim: 3 dim: 3 }) becomes kernel_size: [3, 3, 3] and so on, and their types
-/// Convolution3D, NdConvolution, Pooling3D, NdPooling become Convolution and Pooling.
+/// Convolution3D, NdConvolution, Deconvolution3D, Pooling3D, NdPooling become Convolution, Deconvolution and
+/// Pooling.
 caffe::NetParameter upgrade_depth(caffe::NetParameter net, const std::string& origin);
 /// hole, hole_h and hole_w (DeepLab) become dilation, dilation_h and dilation_w.
 caffe::NetParameter upgrade_holes(caffe::NetParameter net, const std::string& origin);
@@ -52,6 +56,7 @@ bool needs_v0_upgrade(const caffe::NetParameter& net);
 bool needs_data_transform_upgrade(const caffe::NetParameter& net);
 bool needs_v1_upgrade(const caffe::NetParameter& net);
 bool needs_type_name_upgrade(const caffe::NetParameter& net);
+bool needs_message_upgrade(const caffe::NetParameter& net);
 bool needs_depth_upgrade(const caffe::NetParameter& net);
 bool needs_hole_upgrade(const caffe::NetParameter& net);
 bool needs_dense_list_upgrade(const caffe::NetParameter& net);

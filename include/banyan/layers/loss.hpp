@@ -18,8 +18,10 @@ class LabelNote {
  public:
   /// For the operators that record.
   Tensor& on(Context& context);
-  /// Throws bad_input if there is a record, and clears it.
-  void check(Context& context, const std::string& layer, const ops::Channels& over);
+  /// Throws bad_input if there is a record, and clears it. `settings` names the message of the layer that has
+  /// an ignore_label.
+  void check(Context& context, const std::string& layer, const ops::Channels& over,
+             const char* settings = nullptr);
 
  private:
   Tensor noted_;  ///< f64 (3), see ops/loss.hpp

@@ -6,7 +6,8 @@
 namespace banyan {
 
 /// Warns about number formats, which change only the rounding (`default_forward_type: FLOAT16` and the like),
-/// about word lengths of inference (`quantization_param`) and what concerns several machines (`multinode`).
+/// about word lengths of inference (`quantization_param`), what concerns several machines (`multinode`) and
+/// the like.
 void warn_of_fork_settings(const caffe::NetParameter& net);
 
 }  // namespace banyan

@@ -148,6 +148,9 @@ inline bool is_turn(std::int64_t iteration, int interval) {
 /// silently; one that probably does not do what was meant is logged as a warning.
 SolverSettings solver_settings(const caffe::SolverParameter& solver, const std::string& origin);
 
+/// Without the test nets whose test_iter is 0: they are never tested, and need not exist.
+caffe::SolverParameter without_idle_tests(caffe::SolverParameter solver);
+
 /// Everything that solver_settings() would refuse, not the first thing only.
 std::vector<std::string> find_solver_problems(const caffe::SolverParameter& solver,
                                               const std::string& origin);

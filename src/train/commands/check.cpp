@@ -6,6 +6,7 @@
 
 #include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/net/filter.hpp"
@@ -37,6 +38,16 @@ void check_whole_net(caffe::NetParameter net, Phase phase, const std::map<std::s
 bool has_source(const caffe::NetParameter& net) {
   return std::any_of(net.layer().begin(), net.layer().end(),
                      [](const auto& layer) { return layer.bottom_size() == 0 && layer.top_size() > 0; });
+}
+
+/// Stages with which the net has data in the phase, as flags: "" if there are none.
+std::string stages_with_data(const caffe::NetParameter& net, caffe::Phase phase) {
+  std::set<std::string> flags;
+  for (const caffe::LayerParameter& layer : net.layer())
+    for (const caffe::NetStateRule& rule : layer.include())
+      if (layer.bottom_size() == 0 && layer.top_size() > 0 && rule.phase() == phase)
+        for (const std::string& stage : rule.stage()) flags.insert("--stage=" + stage);
+  return join(std::vector<std::string>(flags.begin(), flags.end()), ", ", " or ");
 }
 
 /// A net as a phase, level and stages see it.
@@ -86,10 +97,13 @@ std::string check_net(CheckedSource source, const CheckOptions& options, Finding
   for (PhaseCheck& phase : phases)
     if (several || has_source(phase.net()))
       phase.run();
-    else
-      findings.note(cat(source.origin, ": phase ",
-                        phase.net().state().phase() == caffe::TRAIN ? "TRAIN" : "TEST",
-                        " has no layer that makes data and was not checked"));
+    else {
+      const caffe::Phase which = phase.net().state().phase();
+      const std::string stages = stages_with_data(source.net, which);
+      findings.note(cat(source.origin, ": phase ", which == caffe::TRAIN ? "TRAIN" : "TEST",
+                        " has no layer that makes data and was not checked", stages.empty() ? "" : "; with ",
+                        stages, stages.empty() ? "" : " it has"));
+    }
   const int trained = phases[0].net().layer_size();
   return cat("a net of ", trained, trained == 1 ? " layer" : " layers", " to train, ",
              phases[1].net().layer_size(), " to test");
@@ -126,6 +140,7 @@ std::string check_solver(caffe::SolverParameter solver, const CheckOptions& opti
   findings.attempt(origin, [&] { io::upgrade_solver(solver, origin); });
   if (options.max_iter) solver.set_max_iter(*options.max_iter);
   for (const std::string& problem : find_solver_problems(solver, origin)) findings.problem(problem);
+  solver = without_idle_tests(std::move(solver));
   add_to_state(*solver.mutable_train_state(), options.level, options.stages);
   const NamedNets nets = named_nets(solver, static_cast<std::size_t>(solver.test_iter_size()), origin);
   if (nets.train) check_named_net(*nets.train, options, findings);

@@ -1,0 +1,71 @@
+#include "other_settings.hpp"
+
+namespace banyan::io {
+namespace {
+
+/// Fields of branches, and why there is nothing for them here.
+struct OtherField {
+  const char *message, *field, *reason;
+};
+constexpr const char* kLimits =
+    "it is a branch's, which holds the stored factors within limits; updates have none here";
+constexpr const char* kSparse =
+    "it is of caffe-jacinto, which sets small weights to 0 while it trains; here all weights are trained";
+constexpr OtherField kOtherFields[] = {
+    {"DropoutParameter", "scale_test",
+     "no description says what the branch that has it computes; scale_train: false (BVLC's opencl branch) "
+     "multiplies tests by 1 - dropout_ratio in place of training by its inverse"},
+    {"LayerParameter", "lstm_param",
+     "it is of Junhyuk Oh's branch, whose Lstm has another order of parameters; LSTM with recurrent_param "
+     "takes its place"},
+    {"ParameterParameter", "blob_filler",
+     "it is a branch's; a Parameter begins with zeros here, and --weights gives it other values"},
+    {"ROIPoolingParameter", "pooled_size",
+     "it is Intel's, for maps with three spatial axes; pooled_h and pooled_w are the sizes for two"},
+    {"ScaleParameter", "max_value", kLimits},
+    {"ScaleParameter", "min_value", kLimits},
+    {"SoftmaxParameter", "normalize_type",
+     "it is caffe-windows's: \"Softmax\" is what there is here, so remove it; \"L1\" and \"L2\" divide "
+     "scores by "
+     "their length, as Normalize does by that of L2"},
+    {"SolverParameter", "display_sparsity", kSparse},
+    {"SolverParameter", "multinode_param",
+     "it is Intel's, for its servers of parameters; trainer --uplink=mpi and --parameter_server join "
+     "machines"},
+    {"SolverParameter", "solver_trace_param",
+     "it is a branch's; trainer --metrics=FOLDER writes the figures of a run, --trace=FILE where its time "
+     "goes"},
+    {"SolverParameter", "sparse_mode", kSparse},
+    {"SolverParameter", "sparsity_start_factor", kSparse},
+    {"SolverParameter", "sparsity_start_iter", kSparse},
+    {"SolverParameter", "sparsity_step_factor", kSparse},
+    {"SolverParameter", "sparsity_step_iter", kSparse},
+    {"SolverParameter", "sparsity_target", kSparse},
+    {"SolverParameter", "stepearly",
+     "it is of an early Caffe; lr_policy: \"plateau\" lowers the rate when the loss does not fall any more"},
+};
+
+/// The same of values of enumerations.
+struct OtherValue {
+  const char *field, *value, *reason;
+};
+constexpr OtherValue kOtherValues[] = {
+    {"pool", "MIN",
+     "it is a branch's; a Power layer with scale: -1 before and after a Pooling with pool: MAX computes it"},
+};
+
+}  // namespace
+
+std::string about_other_field(const std::string& message, const std::string& field) {
+  for (const OtherField& other : kOtherFields)
+    if (message == other.message && field == other.field) return other.reason;
+  return "";
+}
+
+std::string about_other_value(const std::string& field, const std::string& value) {
+  for (const OtherValue& other : kOtherValues)
+    if (field == other.field && value == other.value) return other.reason;
+  return "";
+}
+
+}  // namespace banyan::io
