@@ -1,17 +1,15 @@
 """Runs every NAME.onnx of a folder with onnxruntime on the inputs in NAME.npz ("in/BLOB") and compares what comes
 out with "out/BLOB". Exit code 0: all agree; 1: the lines say what does not; 77: a module is missing."""
-import pathlib
 import sys
 
 try:
+    import comparison
     import numpy
     import onnx
     import onnxruntime
 except ImportError as error:
     print(error)
     sys.exit(77)
-
-TOLERANCE = 1e-4  # of f32 through some hundred layers; relative to the largest value where all are below 1
 
 
 def problems(path):
@@ -29,17 +27,8 @@ def problems(path):
         wanted = arrays["out/" + name]
         if found.shape != wanted.shape:
             yield f"{name}: shape {found.shape}, expected {wanted.shape}"
-        elif not numpy.allclose(found, wanted, rtol=TOLERANCE, atol=TOLERANCE * min(1, numpy.abs(wanted).max())):
-            yield f"{name}: off by {numpy.abs(found - wanted).max()}"
+        elif off := comparison.difference(found, wanted):
+            yield f"{name}: {off}"
 
 
-failed = 0
-for model in sorted(pathlib.Path(sys.argv[1]).glob("*.onnx")):
-    try:
-        found = list(problems(model))
-    except Exception as error:  # of a checker or a runtime that refuses the file
-        found = [f"{type(error).__name__}: {error}"]
-    for line in found:
-        print(f"{model.stem}: {line}")
-    failed += bool(found)
-sys.exit(1 if failed else 0)
+comparison.run("*.onnx", problems)

@@ -138,8 +138,8 @@ class NetRuns : public data::FolderTest {
   void compare(const std::string& script, const std::string& modules) {
     const char* python = std::getenv("BANYAN_PYTHON");
     const std::string command =
-        cat("'", python != nullptr ? python : "python3", "' '", BANYAN_SOURCE, "/tests/onnx/", script, "' '",
-            folder_, "' > '", path("report"), "' 2>&1");
+        cat("'", python != nullptr ? python : "python3", "' -B '", BANYAN_SOURCE, "/tests/onnx/", script,
+            "' '", folder_, "' > '", path("report"), "' 2>&1");
     const int status = std::system(command.c_str());
     std::ostringstream report;
     report << std::ifstream(path("report")).rdbuf();

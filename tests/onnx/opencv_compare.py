@@ -1,10 +1,10 @@
 """Reads every NAME.prototxt with NAME.caffemodel of a folder with OpenCV, computes from the inputs in NAME.npz
 ("in/BLOB"), and compares what comes out with "out". Exit code 0: all agree; 1: the lines say what does not; 77: there
 is no OpenCV that reads Caffe's files."""
-import pathlib
 import sys
 
 try:
+    import comparison
     import cv2
     import numpy
 
@@ -13,8 +13,6 @@ try:
 except ImportError as error:
     print(error)
     sys.exit(77)
-
-TOLERANCE = 1e-4  # of f32 through some hundred layers; relative to the largest value where all are below 1
 
 
 def problems(path):
@@ -26,19 +24,8 @@ def problems(path):
     found, wanted = net.forward(), arrays["out"]
     if found.squeeze().shape != wanted.squeeze().shape:  # of a scalar or a vector OpenCV makes a matrix
         yield f"shape {found.shape}, expected {wanted.shape}"
-        return
-    found = found.reshape(wanted.shape)
-    if not numpy.allclose(found, wanted, rtol=TOLERANCE, atol=TOLERANCE * min(1, numpy.abs(wanted).max())):
-        yield f"off by {numpy.abs(found - wanted).max()}"
+    elif off := comparison.difference(found.reshape(wanted.shape), wanted):
+        yield off
 
 
-failed = 0
-for prototxt in sorted(pathlib.Path(sys.argv[1]).glob("*.prototxt")):
-    try:
-        found = list(problems(prototxt))
-    except Exception as error:  # of a reader that refuses the file
-        found = [f"{type(error).__name__}: {error}"]
-    for line in found:
-        print(f"{prototxt.stem}: {line}")
-    failed += bool(found)
-sys.exit(1 if failed else 0)
+comparison.run("*.prototxt", problems)

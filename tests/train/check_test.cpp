@@ -196,7 +196,7 @@ TEST_F(Check, AFileForOnePhase) {
   EXPECT_THAT(report.text, HasSubstr("phase TEST has no layer that makes data and was not checked\n"));
   EXPECT_THAT(check("layer { name: 'd' type: 'Input' top: 'd' include { phase: TRAIN } input_param { shape { "
                     "dim: 2 } } }"
-                    " layer { name: 'e' type: 'Input' top: 'd' include { phase: TEST stage: 'last' } "
+                    " layer { name: 'e' type: 'Input' top: 'd' include { stage: 'last' } "
                     "input_param { shape { dim: 2 } } }"
                     " layer { name: 'r' type: 'ReLU' bottom: 'd' top: 'r' }")
                   .text,

@@ -1,12 +1,15 @@
 // A net without a solver.
 #include "banyan/train/model.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
+#include "banyan/base/text.hpp"
 #include "banyan/tensor/values.hpp"
 #include "data/data_test_tools.hpp"
+#include "train/part_bench.hpp"
 
 namespace banyan {
 namespace {
@@ -19,6 +22,7 @@ class ModelTest : public data::FolderTest {
       layer { name: "c" type: "Convolution" bottom: "x" top: "y"
               convolution_param { num_output: 32 kernel_size: 3 pad: 1 } }
       layer { name: "d" type: "Deconvolution" bottom: "y" top: "z"
+              quantization_param { bw_params: 8 }
               convolution_param { num_output: 16 kernel_size: 3 stride: 2 } })";
     ModelOptions options;
     options.model = path("net.prototxt");
@@ -38,6 +42,16 @@ std::vector<double> output(Model& model) {
   Pass pass = model.next_pass();
   model.net().forward(pass);
   return values_of(model.context(), model.net().outputs()[0]->data).values;
+}
+
+TEST_F(ModelTest, SaysWhatHasNoEffectInBothPhases) {
+  for (const Phase phase : {Phase::train, Phase::test}) {
+    const LoggedLines logged;  // if an earlier test has begun to log, else it goes to stderr
+    ::testing::internal::CaptureStderr();
+    make(phase);
+    const std::string text = ::testing::internal::GetCapturedStderr() + join(logged.lines, "\n");
+    EXPECT_THAT(text, testing::HasSubstr("quantization_param has no effect"));
+  }
 }
 
 TEST_F(ModelTest, TakesParametersThatWereReplaced) {

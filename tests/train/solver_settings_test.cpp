@@ -88,6 +88,11 @@ TEST(SolverSettings, TestNetsAndTheirCounts) {
   EXPECT_THAT(refusal("test_state {} test_state {}"), HasSubstr("1 test nets, 2 test_state"));
 }
 
+TEST(SolverSettings, GpusCountUnlessTheModeIsCpu) {
+  EXPECT_THAT(accepted("device_id: 1 device_id: 3").devices.gpus, testing::ElementsAre(1, 3));
+  EXPECT_TRUE(accepted("solver_mode: CPU device_id: 1").devices.gpus.empty());
+}
+
 TEST(SolverSettings, ATestNetWithoutBatchesIsNotMade) {
   const std::string rest = " base_lr: 1 lr_policy: 'fixed' max_iter: 1";
   const LoggedLines logged;

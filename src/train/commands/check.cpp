@@ -35,9 +35,12 @@ void check_whole_net(caffe::NetParameter net, Phase phase, const std::map<std::s
   });
 }
 
+bool makes_data(const caffe::LayerParameter& layer) {
+  return layer.bottom_size() == 0 && layer.top_size() > 0;
+}
+
 bool has_source(const caffe::NetParameter& net) {
-  return std::any_of(net.layer().begin(), net.layer().end(),
-                     [](const auto& layer) { return layer.bottom_size() == 0 && layer.top_size() > 0; });
+  return std::any_of(net.layer().begin(), net.layer().end(), makes_data);
 }
 
 /// Stages with which the net has data in the phase, as flags: "" if there are none.
@@ -45,7 +48,7 @@ std::string stages_with_data(const caffe::NetParameter& net, caffe::Phase phase)
   std::set<std::string> flags;
   for (const caffe::LayerParameter& layer : net.layer())
     for (const caffe::NetStateRule& rule : layer.include())
-      if (layer.bottom_size() == 0 && layer.top_size() > 0 && rule.phase() == phase)
+      if (makes_data(layer) && (!rule.has_phase() || rule.phase() == phase))
         for (const std::string& stage : rule.stage()) flags.insert("--stage=" + stage);
   return join(std::vector<std::string>(flags.begin(), flags.end()), ", ", " or ");
 }
