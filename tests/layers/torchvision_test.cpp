@@ -1,16 +1,13 @@
 // The detection operators against torchvision's: bins of regions, forward and backward, and the boxes that
-// DetectionOutput decodes and keeps. BANYAN_PYTHON names the Python that has torchvision (default python3).
-#include <sys/wait.h>
+// DetectionOutput decodes and keeps.
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "banyan/base/text.hpp"
 #include "banyan/io/arrays.hpp"
 #include "layers/bench.hpp"
+#include "python_script.hpp"
 
 namespace banyan::testing {
 namespace {
@@ -139,18 +136,9 @@ TEST_F(Torchvision, ComputesTheSame) {
       detections_case(cat("detections_", center_size, "_", static_cast<int>(10 * threshold)), center_size,
                       threshold);
 
-  const char* python = std::getenv("BANYAN_PYTHON");
-  const std::string command =
-      cat("'", python != nullptr ? python : "python3", "' '", BANYAN_SOURCE,
-          "/tests/layers/torchvision_compare.py' '", folder_, "' > '", folder_, "/report' 2>&1");
-  const int status = std::system(command.c_str());
-  std::ostringstream report;
-  report << std::ifstream(folder_ + "/report").rdbuf();
-  constexpr int kNoModule = 77, kNoPython = 127;
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  if (code == kNoModule || code == kNoPython)
-    GTEST_SKIP() << "needs Python with torchvision (BANYAN_PYTHON): " << report.str();
-  EXPECT_EQ(code, 0) << report.str();
+  const ScriptRun run = run_python("layers/torchvision_compare.py", "'" + folder_ + "'", folder_ + "/report");
+  if (run.lacks_modules) GTEST_SKIP() << "needs Python with torchvision (BANYAN_PYTHON): " << run.report;
+  EXPECT_EQ(run.code, 0) << run.report;
 }
 
 }  // namespace

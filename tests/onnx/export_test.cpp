@@ -1,6 +1,5 @@
 // Nets as ONNX files: their structure, what is refused, and, where Python has onnx and onnxruntime, that they
-// compute what the nets compute, single layers and the smaller nets of models/. BANYAN_PYTHON names the
-// Python (default python3).
+// compute what the nets compute, single layers and the smaller nets of models/.
 #include "banyan/onnx/export.hpp"
 
 #include <gmock/gmock.h>

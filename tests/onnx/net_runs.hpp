@@ -1,21 +1,18 @@
-// Nets with made-up values whose results other programs compute too, in Python. BANYAN_PYTHON names the
-// Python (default python3).
+// Nets with made-up values whose results other programs compute too, in Python (python_script.hpp).
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <fstream>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "banyan/io/arrays.hpp"
 #include "banyan/train/model.hpp"
 #include "data/data_test_tools.hpp"
+#include "python_script.hpp"
 
 namespace banyan {
 
@@ -136,18 +133,10 @@ class NetRuns : public data::FolderTest {
   /// Runs a script of this folder on everything that was written; skips the test where it exits with 77, as
   /// it does without the modules that it needs.
   void compare(const std::string& script, const std::string& modules) {
-    const char* python = std::getenv("BANYAN_PYTHON");
-    const std::string command =
-        cat("'", python != nullptr ? python : "python3", "' -B '", BANYAN_SOURCE, "/tests/onnx/", script,
-            "' '", folder_, "' > '", path("report"), "' 2>&1");
-    const int status = std::system(command.c_str());
-    std::ostringstream report;
-    report << std::ifstream(path("report")).rdbuf();
-    constexpr int kNoModule = 77, kNoPython = 127;
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    if (code == kNoModule || code == kNoPython)
-      GTEST_SKIP() << "needs Python with " << modules << " (BANYAN_PYTHON): " << report.str();
-    EXPECT_EQ(code, 0) << report.str();
+    const ScriptRun run = run_python("onnx/" + script, "'" + folder_ + "'", path("report"));
+    if (run.lacks_modules)
+      GTEST_SKIP() << "needs Python with " << modules << " (BANYAN_PYTHON): " << run.report;
+    EXPECT_EQ(run.code, 0) << run.report;
   }
 };
 

@@ -1,6 +1,6 @@
 // torchvision.map, which models/generate.py writes for some nets: each blob is named once, and, where Python
 // has torch and torchvision, the arrays are torchvision's and the converted net computes what torchvision's
-// does. BANYAN_PYTHON names the Python (default python3).
+// does.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -11,6 +11,7 @@
 #include "banyan/io/arrays.hpp"
 #include "banyan/net/parameter_values.hpp"
 #include "banyan/train/model.hpp"
+#include "python_script.hpp"
 #include "tools/program_test.hpp"
 
 namespace banyan::tools {
@@ -132,21 +133,17 @@ TEST_F(TorchvisionMaps, NameEveryBlobOnce) {
 }
 
 TEST_F(TorchvisionMaps, FitTorchvisionsNets) {
-  const char* python = std::getenv("BANYAN_PYTHON");
-  std::string command = cat("'", python != nullptr ? python : "python3",
-                            "' -B '" BANYAN_SOURCE "/tests/tools/torchvision_nets.py' '", folder_, "'");
+  std::string arguments = "'" + folder_ + "'";
   for (const Mapped& net : kMapped) {
     std::int64_t side = 0;  // of the image
     if (net.light)
       side = model_of(path(cat(net.folder, "/deploy.prototxt")))->net().find_blob("data")->shape[2];
-    command += cat(" ", net.folder, "=", net.torchvisions, ",", side);
+    arguments += cat(" ", net.folder, "=", net.torchvisions, ",", side);
   }
-  const int status = std::system((command + " >'" + path("log") + "' 2>&1").c_str());
-  constexpr int kNoModule = 77, kNoPython = 127;
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  if (code == kNoModule || code == kNoPython)
-    GTEST_SKIP() << "needs Python with torch and torchvision (BANYAN_PYTHON): " << read("log");
-  ASSERT_EQ(code, 0) << read("log");
+  const ScriptRun run = run_python("tools/torchvision_nets.py", arguments, path("log"));
+  if (run.lacks_modules)
+    GTEST_SKIP() << "needs Python with torch and torchvision (BANYAN_PYTHON): " << run.report;
+  ASSERT_EQ(run.code, 0) << run.report;
   for (const Mapped& net : kMapped) {
     SCOPED_TRACE(net.folder);
     const std::string map = cat(net.folder, "/torchvision.map");
