@@ -455,7 +455,7 @@ void write_run(const Sizes<kStep>& s, const Run& run, const float* products, con
       transform<kSide, kStep>(
           typename Halves<kStep>::Outputs(),
           [&](int i, int j, Vector& value) { Block::load(products + (i * kSide + j) * position, value); },
-          [&](int i, int j, Vector value) {
+          [&](int i, int j, Vector& value) {
             value += added[n];
             if (ends) end_with_relu(slope, value);
             if (i < height && j < width) Stored<T>::store(value, to + i * next + j * pixel + n * kLanes);
