@@ -1,22 +1,14 @@
 // MemoryData: a batch of images and their labels that the program puts in (Net::set_input,
 // Session::set_input), without any transformation; they stay until the next ones.
-#include <algorithm>
-#include <array>
-
-#include "banyan/layers/layer.hpp"
+#include "layers/filled_by_program.hpp"
 
 namespace banyan {
 namespace {
 
-class MemoryDataLayer : public Layer {
+class MemoryDataLayer : public FilledByProgram {
  public:
   MemoryDataLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options,
-              {.arity = {0, 0, 2, 2},
-               .source = true,
-               .filled_by_user = true,
-               .backward_reads_outputs = false,
-               .repeatable = false}) {}
+      : FilledByProgram(parameter, options, {0, 0, 2, 2}) {}
 
   void check_settings() const override {
     const auto& s = parameter_.memory_data_param();
@@ -26,30 +18,17 @@ class MemoryDataLayer : public Layer {
     if (parameter_.has_transform_param())
       refuse(
           "transform_param has no effect on values that a program puts in: leave it out, and put in values "
-          "as "
-          "the net needs them");
+          "as the net needs them");
   }
   void setup(const Blobs&, const Blobs& outputs) override {
     check_settings();
     const auto& s = parameter_.memory_data_param();
-    set_output(*outputs[0], Shape{s.batch_size(), s.channels(), s.height(), s.width()});
-    set_output(*outputs[1], Shape{s.batch_size()});
+    set_outputs(outputs, {Shape{s.batch_size(), s.channels(), s.height(), s.width()}, Shape{s.batch_size()}});
   }
-  void reshape(const Blobs&, const Blobs&) override {}
   void prepare(Pass&, const Blobs& outputs) override {
-    for (std::size_t i = 0; i < filled_.size(); ++i)
-      if (!filled_[i])
-        refuse(
-            "nothing was put into its output ", quoted(outputs[i]->name),
-            ": a program does that by Session::set_input or Net::set_input; to train without a program, read "
-            "the data from a file (Data, HDF5Data, ImageData)");
+    require_values(outputs,
+                   "to train without a program, read the data from a file (Data, HDF5Data, ImageData)");
   }
-  void filled(std::size_t output) override { filled_.at(output) = true; }
-  void forward(Pass&, const Blobs&, const Blobs&) override {}
-  void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
-
- private:
-  std::array<bool, 2> filled_{};
 };
 
 const RegisterLayer<MemoryDataLayer> registered_memory_data(

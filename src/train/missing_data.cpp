@@ -85,11 +85,39 @@ Shape shape_of_missing(const caffe::LayerParameter& layer) {
   return {batch, channels_of(layer), height, width};
 }
 
-void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& state,
+std::vector<Shape> shapes_to_fill(const caffe::LayerParameter& layer, Phase phase) {
+  std::vector<Shape> shapes;
+  if (layer.type() != "MemoryData" && layer.type() != "Python") return shapes;
+  try {
+    LayerOptions options;
+    options.phase = phase;
+    const std::unique_ptr<Layer> made = make_layer(layer, options);
+    if (!made->traits().filled_by_user) return shapes;
+    std::vector<Blob> blobs(static_cast<std::size_t>(layer.top_size()));
+    Blobs outputs;
+    for (Blob& blob : blobs) outputs.push_back(&blob);
+    made->setup({}, outputs);
+    for (const Blob& blob : blobs) shapes.push_back(blob.shape);
+  } catch (const Error&) {  // the net's complaint
+    shapes.clear();
+  }
+  return shapes;
+}
+
+void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& state, bool passes,
                       std::map<std::string, Shape>& shapes) {
   const caffe::NetParameter kept = filter_net(net, state);
+  const Phase phase = state.phase() == caffe::TRAIN ? Phase::train : Phase::test;
   for (const caffe::LayerParameter& layer : kept.layer()) {
     if (layer.bottom_size() > 0 || layer.top_size() == 0 || !stand_in_shapes(layer, shapes).empty()) continue;
+    if (const auto filled = passes ? shapes_to_fill(layer, phase) : std::vector<Shape>{}; !filled.empty()) {
+      log_warning(cat("layer ", quoted(layer.name()), " (", layer.type(),
+                      "): a program fills its blobs; constant values ", "take their place, for ",
+                      quoted(layer.top(0)), " of the shape ", filled[0].to_string(),
+                      " (--shape gives another)"));
+      for (int k = 0; k < layer.top_size(); ++k) shapes[layer.top(k)] = filled[static_cast<std::size_t>(k)];
+      continue;
+    }
     const std::string source = missing_source(layer);
     const Shape shape = shape_of_missing(layer);
     if (source.empty() || shape.axes() == 0) continue;

@@ -3,7 +3,9 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
+#include "banyan/layers/layer.hpp"
 #include "banyan/tensor/shape.hpp"
 #include "proto/banyan.pb.h"
 
@@ -21,9 +23,13 @@ std::string missing_source(const caffe::LayerParameter& layer);
 /// unless the settings say otherwise. No axes: they do not tell.
 Shape shape_of_missing(const caffe::LayerParameter& layer);
 
-/// Adds to `shapes` those of the layers of `state` (upgraded net) that miss their sources and have no shape
-/// in it; logs a warning for each.
-void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& state,
+/// Of the blobs of a layer that no pass goes through before a program has filled them (MemoryData, Python
+/// layers that read data); none for any other layer, and for one with settings that it refuses.
+std::vector<Shape> shapes_to_fill(const caffe::LayerParameter& layer, Phase phase);
+
+/// Adds to `shapes` those of the layers of `state` (upgraded net) that have no shape in it and miss their
+/// sources, or, if passes follow, a program (shapes_to_fill); logs a warning for each.
+void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& state, bool passes,
                       std::map<std::string, Shape>& shapes);
 
 }  // namespace banyan

@@ -55,9 +55,17 @@ void warn_of_refusal(const caffe::LayerParameter& layer) {
 bool makes_table(const caffe::LayerParameter& source) { return source.type() == "AnnotatedData"; }
 
 /// Of blob `top` of a source whose first one is `first`: of one value per image; of AnnotatedData's table
-/// with one row; of a label for each pixel, and the images' sizes.
+/// with one row; of a label for each pixel, and the images' sizes; of Python layers that read
+/// data, by the shapes of their own.
 Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape& first) {
   const std::int64_t items = first.dim(0);
+  if (source.type() == "Python")
+    if (const std::vector<Shape> own = shapes_to_fill(source, Phase::train); !own.empty()) {
+      std::vector<std::int64_t> dims = own[static_cast<std::size_t>(top)].dims();
+      if (dims[0] == own[0][0]) dims[0] = items;
+      if (dims.size() == 4 && first.axes() == 4) std::copy_n(first.dims().begin() + 2, 2, dims.begin() + 2);
+      return Shape(dims);
+    }
   if (makes_table(source)) return {1, 1, 1, 8};
   const bool per_pixel =
       source.type() == "ImageSegData" || source.type() == "SegData" || source.type() == "DenseImageData";
@@ -67,6 +75,61 @@ Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape&
   const std::int64_t labels = images.has_label_size() ? images.label_size() : images.label_dim();
   if (source.type() == "ImageData" && labels > 1) return {items, labels};
   return {items};
+}
+
+/// A row of blob `top` of RoIDataLayer, whose columns are of different kinds: an image's size and scale; a
+/// box in the middle of the image. Empty: any constant does.
+std::vector<float> made_up_row(const caffe::LayerParameter& source, const std::string& top,
+                               const Shape& images) {
+  if (source.type() != "Python" || images.axes() != 4) return {};
+  const auto height = static_cast<float>(images[2]), width = static_cast<float>(images[3]);
+  const float left = width / 4, upper = height / 4, right = 3 * left, lower = 3 * upper;
+  if (top == "im_info") return {height, width, 1};
+  if (top == "gt_boxes") return {left, upper, right, lower, 1};
+  if (top == "rois") return {0, left, upper, right, lower};
+  return {};
+}
+
+/// Adds blob `top` of `shape` to a DummyData layer.
+void add_constant(const std::string& top, const Shape& shape, float value, caffe::LayerParameter& layer) {
+  layer.add_top(top);
+  auto& dims = *layer.mutable_dummy_data_param()->add_shape();
+  for (const std::int64_t dim : shape.dims()) dims.add_dim(dim);
+  auto& filler = *layer.mutable_dummy_data_param()->add_data_filler();
+  filler.set_type("constant");
+  filler.set_value(value);
+}
+
+/// Of what a source makes up: a DummyData layer, and one after it for each blob of several columns.
+std::vector<caffe::LayerParameter> made_up_layers(const caffe::NetParameter& net,
+                                                  const caffe::LayerParameter& source,
+                                                  const std::vector<Shape>& shapes) {
+  caffe::LayerParameter like;
+  like.set_name(source.name());
+  *like.mutable_include() = source.include();
+  *like.mutable_exclude() = source.exclude();
+  std::vector<caffe::LayerParameter> layers = {like};
+  layers[0].set_type("DummyData");
+  for (int k = 0; k < source.top_size(); ++k) {
+    const std::string& top = source.top(k);
+    const Shape& shape = shapes[static_cast<std::size_t>(k)];
+    const std::vector<float> row = made_up_row(source, top, shapes[0]);
+    if (row.empty() || shape.axes() != 2 || shape[1] != static_cast<std::int64_t>(row.size())) {
+      const float label = makes_table(source) ? -1.0f : 0.0f;  // a row of -1 is empty
+      add_constant(top, shape, k == 0 && !is_label(net, top) ? 0.5f : label, layers[0]);
+      continue;
+    }
+    caffe::LayerParameter joined = like;
+    joined.set_name(cat(source.name(), "/", top));
+    joined.set_type("Concat");
+    joined.add_top(top);
+    for (std::size_t column = 0; column < row.size(); ++column) {
+      joined.add_bottom(cat(top, "/", column));
+      add_constant(cat(top, "/", column), {shape[0], 1}, row[column], layers[0]);
+    }
+    layers.push_back(joined);
+  }
+  return layers;
 }
 
 }  // namespace
@@ -88,30 +151,21 @@ std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
   std::map<std::string, std::string> replaced;
   std::set<std::string> unused;
   for (const auto& [blob, shape] : shapes) unused.insert(blob);
-  for (auto& layer : *net.mutable_layer()) {
-    if (layer.bottom_size() > 0 || layer.top_size() == 0) continue;
-    const std::vector<Shape> tops = stand_in_shapes(layer, shapes);
-    if (tops.empty()) continue;
-    warn_of_refusal(layer);
-    caffe::LayerParameter made;
-    made.set_name(layer.name());
-    made.set_type("DummyData");
-    *made.mutable_top() = layer.top();
-    *made.mutable_include() = layer.include();
-    *made.mutable_exclude() = layer.exclude();
-    auto& dummy = *made.mutable_dummy_data_param();
-    for (int k = 0; k < layer.top_size(); ++k) {
-      auto& dims = *dummy.add_shape();
-      for (const std::int64_t dim : tops[k].dims()) dims.add_dim(dim);
-      auto& filler = *dummy.add_data_filler();
-      filler.set_type("constant");
-      const float label = makes_table(layer) ? -1.0f : 0.0f;  // a row of -1 is empty
-      filler.set_value(k == 0 && !is_label(net, layer.top(k)) ? 0.5f : label);
-      unused.erase(layer.top(k));
+  google::protobuf::RepeatedPtrField<caffe::LayerParameter> layers;
+  for (const auto& layer : net.layer()) {
+    const std::vector<Shape> tops = layer.bottom_size() > 0 || layer.top_size() == 0
+                                        ? std::vector<Shape>{}
+                                        : stand_in_shapes(layer, shapes);
+    if (tops.empty()) {
+      *layers.Add() = layer;
+      continue;
     }
+    warn_of_refusal(layer);
+    for (const auto& made : made_up_layers(net, layer, tops)) *layers.Add() = made;
+    for (const std::string& top : layer.top()) unused.erase(top);
     replaced[layer.name()] = layer.type();
-    layer = std::move(made);
   }
+  net.mutable_layer()->Swap(&layers);
   if (!unused.empty())
     bad_input("--shape: no source layer of the net makes the blob ", quoted(*unused.begin()));
   return replaced;
@@ -125,7 +179,7 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
     caffe::NetState state;
     state.set_phase(options.phase == Phase::train ? caffe::TRAIN : caffe::TEST);
     add_to_state(state, options.level, options.stages);
-    add_missing_data(parameter, state, shapes);
+    add_missing_data(parameter, state, !shapes_only, shapes);
   }
   stood_in_for_ = make_up_data(parameter, shapes);
   device_ = make_device(options.device, options.threads, options.precision);

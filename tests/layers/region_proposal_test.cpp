@@ -451,20 +451,66 @@ TEST(PythonLayers, SayWhatTheyDoNotUnderstand) {
   expect_part("feat_stride: 'x'", "feat_stride cannot be \"x\"");
   expect_part("feat_stride: -1", "feat_stride cannot be \"-1\"");
   expect_part("feat_stride: [16]", "feat_stride must be one value");
-  caffe::LayerParameter data = python("roi_data_layer.layer", "RoIDataLayer", "'num_classes': 21");
-  const auto expect_tops = [&](const char* tops) {
+}
+
+using DimsOfTops = std::vector<std::vector<std::int64_t>>;
+
+/// Of the Input that takes the place of a Python layer without inputs.
+DimsOfTops filled_shapes(caffe::LayerParameter data, const std::vector<std::string>& tops,
+                         Phase phase = Phase::train) {
+  for (const std::string& top : tops) data.add_top(top);
+  const caffe::LayerParameter native = native_layer(data, phase).value();
+  EXPECT_EQ(native.type(), "Input");
+  DimsOfTops found;
+  for (const auto& shape : native.input_param().shape())
+    found.emplace_back(shape.dim().begin(), shape.dim().end());
+  return found;
+}
+
+TEST(PythonData, OfSegmentationAndVideosAreFilledByAProgram) {
+  const auto segmentation = [](const char* layer) { return python("layers", layer, "{'mean': (1, 2, 3)}"); };
+  EXPECT_EQ(filled_shapes(segmentation("SBDDSegDataLayer"), {"data", "label"}),
+            (DimsOfTops{{1, 3, 500, 500}, {1, 1, 500, 500}}));
+  EXPECT_EQ(filled_shapes(segmentation("SIFTFlowSegDataLayer"), {"data", "sem", "geo"}),
+            (DimsOfTops{{1, 3, 256, 256}, {1, 1, 256, 256}, {1, 1, 256, 256}}));
+  EXPECT_EQ(filled_shapes(segmentation("NYUDSegDataLayer"), {"color", "depth", "hha", "label"}),
+            (DimsOfTops{{1, 3, 425, 560}, {1, 1, 425, 560}, {1, 3, 425, 560}, {1, 1, 425, 560}}));
+  EXPECT_THROW(filled_shapes(segmentation("VOCSegDataLayer"), {"edges"}), Error);
+  const std::vector<std::string> tops = {"data", "label", "clip_markers"};
+  EXPECT_EQ(filled_shapes(python("sequence_input_layer", "videoReadTrain_RGB", ""), tops),
+            (DimsOfTops{{384, 3, 227, 227}, {384}, {384}}));
+  EXPECT_EQ(filled_shapes(python("sequence_input_layer", "videoReadTest_flow", ""), tops, Phase::test),
+            (DimsOfTops{{48, 3, 227, 227}, {48}, {48}}));
+  EXPECT_FALSE(native_layer(python("layers", "DataLayer", ""), Phase::train).has_value());
+}
+
+TEST(PythonData, OfDetectionAreFilledByAProgram) {
+  const auto shapes = [](const std::vector<std::string>& tops, const char* settings) {
+    return filled_shapes(python("roi_data_layer.layer", "RoIDataLayer", settings), tops);
+  };
+  const std::vector<std::string> faster = {"data", "im_info", "gt_boxes"};
+  EXPECT_EQ(shapes(faster, "'num_classes': 21"), (DimsOfTops{{1, 3, 600, 1000}, {1, 3}, {20, 5}}));
+  EXPECT_EQ(shapes(faster, "{num_classes: 2, height: 64, width: 96, boxes: 3, images: 2}"),
+            (DimsOfTops{{2, 3, 64, 96}, {2, 3}, {3, 5}}));
+  EXPECT_EQ(shapes({"data", "rois", "labels", "bbox_targets", "bbox_loss_weights"}, "'num_classes': 21"),
+            (DimsOfTops{{2, 3, 600, 1000}, {128, 5}, {128}, {128, 84}, {128, 84}}));
+  const auto expect_refused = [&](const std::vector<std::string>& tops, const char* settings,
+                                  const char* part) {
     try {
-      native_layer(data, Phase::train);
-      ADD_FAILURE();
+      shapes(tops, settings);
+      ADD_FAILURE() << settings;
     } catch (const Error& error) {
-      EXPECT_THAT(
-          error.message(),
-          HasSubstr(std::string("put an Input layer in its place whose tops a program fills: ") + tops));
+      EXPECT_THAT(error.message(), HasSubstr(part)) << settings;
     }
   };
-  expect_tops("data (1 x 3 x H x W), im_info");
-  for (const char* top : {"data", "rois", "labels"}) data.add_top(top);  // Fast R-CNN's
-  expect_tops("data, rois and labels");
+  expect_refused({"data", "masks"}, "'num_classes': 21",
+                 "the shape of \"masks\" is not known: put an Input layer");
+  expect_refused({"data", "rois", "bbox_targets"}, "height: 64", "param_str needs num_classes");
+  expect_refused({"data", "rois"}, "boxen: 3",
+                 "the key \"boxen\"; known are height, images, num_classes, regions, width");
+  for (const char* number : {"0", "-3", "3.5", "x", "[3]", "123456789"})
+    expect_refused(faster, ("boxes: " + std::string(number)).c_str(),
+                   "param_str: boxes must be a positive number");
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // What stands in for data that does not exist.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "banyan/io/prototxt.hpp"
 #include "banyan/train/model.hpp"
 #include "train/missing_data.hpp"
@@ -56,6 +58,58 @@ TEST(MadeUpData, LabelsHaveTheFormThatTheirSourceGivesThem) {
   EXPECT_EQ(stand_in_shapes(source, images)[1], Shape{4});
   source.mutable_image_data_param()->set_label_dim(7);
   EXPECT_EQ(stand_in_shapes(source, images)[1], (Shape{4, 7}));
+}
+
+TEST(MadeUpData, BoxesLieInTheImagesThatADetectionNetGets) {
+  const std::string text =
+      "layer { name: 'd' type: 'Python' top: 'data' top: 'im_info' top: 'gt_boxes' python_param { module: "
+      "'roi_data_layer.layer' layer: 'RoIDataLayer' param_str: '{boxes: 2}' } "
+      "include { phase: TEST } }";
+  caffe::NetParameter net = io::parse_net_text(text, "made.prototxt");
+  const std::vector<Shape> given = stand_in_shapes(net.layer(0), {{"data", Shape{2, 3, 40, 80}}});
+  EXPECT_EQ(given, (std::vector<Shape>{{2, 3, 40, 80}, {2, 3}, {2, 5}}));
+  Shapes shapes, without_passes;
+  caffe::NetState state;
+  state.set_phase(caffe::TEST);
+  add_missing_data(net, state, false, without_passes);
+  EXPECT_TRUE(without_passes.empty());
+  testing::internal::CaptureStderr();
+  add_missing_data(net, state, true, shapes);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("a program fills its blobs; constant values"),
+            std::string::npos);
+  EXPECT_EQ(shapes, (Shapes{{"data", {1, 3, 600, 1000}}, {"im_info", {1, 3}}, {"gt_boxes", {2, 5}}}));
+  make_up_data(net, {{"data", Shape{1, 3, 40, 80}}});
+  ModelOptions options;
+  options.model = testing::TempDir() + "boxes_" + std::to_string(::getpid()) + ".prototxt";
+  options.keep_blobs = true;
+  std::ofstream(options.model) << net.DebugString();
+  Model model(options);
+  Pass pass = model.next_pass();
+  model.net().forward(pass);
+  const auto values = [&](const char* blob) {
+    return values_of(model.context(), model.net().find_blob(blob)->data).values;
+  };
+  EXPECT_EQ(values("im_info"), (std::vector<double>{40, 80, 1}));
+  EXPECT_EQ(values("gt_boxes"), (std::vector<double>{20, 10, 60, 30, 1, 20, 10, 60, 30, 1}));
+}
+
+TEST(MadeUpData, OfPythonLayersFollowsTheImagesThatAreGiven) {
+  const auto of = [](const std::string& code, const std::vector<std::string>& tops) {
+    caffe::LayerParameter source =
+        io::parse_net_text("layer { type: 'Python' python_param { " + code + " } }", "made.prototxt")
+            .layer(0);
+    for (const std::string& top : tops) source.add_top(top);
+    return stand_in_shapes(source, {{tops[0], Shape{4, 3, 20, 30}}});
+  };
+  const Shape images{4, 3, 20, 30};
+  EXPECT_EQ(of("module: 'voc_layers' layer: 'VOCSegDataLayer'", {"data", "label"}),
+            (std::vector<Shape>{images, {4, 1, 20, 30}}));
+  EXPECT_EQ(
+      of("module: 'sequence_input_layer' layer: 'videoReadTrain_RGB'", {"data", "label", "clip_markers"}),
+      (std::vector<Shape>{images, Shape{4}, Shape{4}}));
+  EXPECT_EQ(of("module: 'roi_data_layer.layer' layer: 'RoIDataLayer'", {"data", "rois", "labels"}),
+            (std::vector<Shape>{images, {128, 5}, Shape{128}}));
+  EXPECT_EQ(of("module: 'other' layer: 'Other'", {"data", "label"}), (std::vector<Shape>{images, Shape{4}}));
 }
 
 TEST(MissingData, ShapesFollowFromSettings) {

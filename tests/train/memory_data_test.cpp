@@ -78,6 +78,30 @@ TEST(MemoryData, IsNotTrainedOnBeforeThat) {
   EXPECT_THAT(refused_call([&] { session.step(1); }), HasSubstr("output \"label\""));
 }
 
+TEST(RoIDataLayer, IsFilledByAProgram) {
+  FLAGS_minloglevel = 3;
+  TrainingCase of = memory_case();
+  of.net =
+      "layer { name: 'd' type: 'Python' top: 'data' top: 'im_info' python_param { module: "
+      "'roi_data_layer.layer' layer: 'RoIDataLayer' param_str: '{height: 2, width: 1}' } } "
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 's' inner_product_param { num_output: 3 "
+      "weight_filler { type: 'xavier' } } } "
+      "layer { name: 'loss' type: 'EuclideanLoss' bottom: 's' bottom: 'im_info' top: 'loss' }";
+  const TrainingFolder folder;
+  {
+    Session session(options_of(of, folder, 1));
+    EXPECT_THAT(
+        refused_call([&] { session.step(1); }),
+        AllOf(HasSubstr("layer \"d\""), HasSubstr("nothing was put into its output \"data\": a program does"),
+              HasSubstr("trainer does not read detection data sets")));
+  }
+  Session session(options_of(of, folder, 1));
+  session.set_input("data", {1, 0, 2, 0, 0, 1});
+  session.set_input("im_info", {2, 1, 1});
+  session.step(1);
+  EXPECT_GT(session.metrics().loss, 0);
+}
+
 TEST(MemoryData, RefusesWhatDoesNotFit) {
   FLAGS_minloglevel = 3;
   const TrainingFolder folder;

@@ -104,7 +104,7 @@ SolverSettings solver_for(const ModelOptions& options) {
   caffe::NetState state = solver.train_state();
   state.set_phase(caffe::TRAIN);
   std::map<std::string, Shape> shapes = options.shapes;
-  add_missing_data(net, state, shapes);
+  add_missing_data(net, state, true, shapes);
   make_up_data(net, shapes);
   solver.set_base_lr(1e-6f);
   solver.set_lr_policy("fixed");
