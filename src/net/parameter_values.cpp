@@ -10,7 +10,9 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/layers/batch_norm.hpp"
 #include "banyan/layers/filler.hpp"
+#include "banyan/tensor/values.hpp"
 
 namespace banyan {
 namespace {
@@ -196,6 +198,23 @@ void load_weights(Net& net, const io::ModelWeights& weights, const std::string& 
   if (!not_finite.empty())
     log_warning(cat(origin, ": weights that are not finite in layer ", not_finite[0],
                     not_finite.size() > 1 ? cat(" and ", not_finite.size() - 1, " more") : std::string()));
+}
+
+void warn_of_missing_statistics(const Net& net) {
+  std::vector<std::string> without;
+  for (const auto& layer : net.layers()) {
+    const auto* normalization = dynamic_cast<const BatchNormalization*>(layer.get());
+    if (normalization == nullptr) continue;
+    const BatchNormDialect& dialect = normalization->dialect();
+    if (dialect.stored != BatchNormDialect::Stored::always || dialect.factor < 0) continue;
+    const Tensor& factor = layer->parameters()[static_cast<std::size_t>(dialect.factor)].value;
+    if (values_of(net.context(), factor).values[0] == 0) without.push_back(layer->name());
+  }
+  if (without.empty()) return;
+  log_warning(cat("layer ", quoted(without[0]),
+                  without.size() > 1 ? cat(" and ", without.size() - 1, " more") : std::string(),
+                  ": use_global_stats normalizes with stored statistics, and there are none: --weights with "
+                  "a file that has them, or use_global_stats: false"));
 }
 
 void add_shared_blobs(const Net& net, io::ModelWeights& weights) {

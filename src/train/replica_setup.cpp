@@ -191,6 +191,7 @@ void Replica::load_initial_state() {
       LOG(INFO) << log_lines::finetuning(file);
       load_weights(*net_, io::read_weights(file), file);
     }
+    if (!run_.resume) warn_of_missing_statistics(*net_);
   }
   if (run_.resume) start_ = snapshots_->restore(*run_.resume);
   spread_parameters();

@@ -95,6 +95,28 @@ TEST(NetWeights, SaysWhatIsNotFinite) {
   }
 }
 
+TEST(NetWeights, StoredStatisticsThatAreMissingAreTold) {
+  NetBench bench;
+  const auto told = [&](const std::string& settings, float factor) {
+    const auto net =
+        bench.make(std::string(kSource) + "layer { name: 'bn' type: 'BatchNorm' bottom: 'data' top: 'bn' " +
+                       settings + " }",
+                   f64_options());
+    io::ModelWeights weights;
+    weights.layers = {{"bn", "BatchNorm", {blob({3}, {1, 2, 3}), blob({3}, {4, 5, 6}), blob({1}, {factor})}}};
+    load_weights(*net, weights, "w");
+    ::testing::internal::CaptureStderr();
+    warn_of_missing_statistics(*net);
+    return ::testing::internal::GetCapturedStderr().find(
+               "layer \"bn\": use_global_stats normalizes with stored statistics, and there are none") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(told("batch_norm_param { use_global_stats: true }", 0));
+  EXPECT_FALSE(told("batch_norm_param { use_global_stats: true }", 1));
+  EXPECT_FALSE(told("batch_norm_param { use_global_stats: false }", 0));
+  EXPECT_FALSE(told("", 0));
+}
+
 TEST(NetWeights, RefusesWrongShapesAndCounts) {
   NetBench bench;
   const auto net = bench.make(kNet, f64_options());

@@ -17,6 +17,8 @@ void share_parameters(Net& net, Net& other, bool share_statistics);
 /// Fills parameters by layer name. Layers that exist on only one side are skipped. `origin` names the file in
 /// messages; throws bad_input naming layer, blob and both shapes where something does not fit.
 void load_weights(Net& net, const io::ModelWeights& weights, const std::string& origin);
+/// Logs a warning if layers of a train net normalize with stored statistics (use_global_stats) and have none.
+void warn_of_missing_statistics(const Net& net);
 /// Gives layers of a file that holds shared blobs once (HDF5) those that they share in `net`, which needs no
 /// storage. Throws bad_input for a blob that is nowhere.
 void add_shared_blobs(const Net& net, io::ModelWeights& weights);
