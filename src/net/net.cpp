@@ -130,7 +130,10 @@ void Net::build() {
   }
   if (!options_.shapes_only) {
     const bool flat_gradients = graph_.trains && policy_.gradient_element == 0;
-    bind_parameters(*context_, options_.dtype, flat_gradients, layers_, store_);
+    const FlatGradients gradients = !flat_gradients             ? FlatGradients::none
+                                    : options_.gradients_travel ? FlatGradients::copied
+                                                                : FlatGradients::kept;
+    bind_parameters(*context_, options_.dtype, gradients, layers_, store_);
     executor_ = std::make_unique<Executor>(
         layers_, *context_, *activity_,
         [this](int layer, std::int64_t samples) { reshape_behind(layer, samples); });

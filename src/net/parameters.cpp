@@ -10,6 +10,12 @@
 namespace banyan {
 namespace {
 
+/// With room for whole huge pages, and for two: from this size on CPU devices ask for them.
+std::int64_t in_huge_pages(std::int64_t bytes) {
+  constexpr std::int64_t kHugePage = 2 << 20;
+  return std::max<std::int64_t>(2, (bytes + kHugePage - 1) / kHugePage) * kHugePage;
+}
+
 /// Multipliers of one parameter, and whether the file gives them (among sharers Caffe compares only those
 /// given).
 struct Multipliers {
@@ -137,17 +143,20 @@ FlatLayout place_parameters(std::vector<LearnableParameter>& parameters, std::in
   return layout;
 }
 
-void bind_parameters(Context& context, DType dtype, bool flat_gradients,
+void bind_parameters(Context& context, DType dtype, FlatGradients gradients,
                      const std::vector<std::unique_ptr<Layer>>& layers, ParameterStore& store) {
-  const auto alignment = static_cast<std::int64_t>(64 / size_of(dtype));
-  const FlatLayout flat = place_parameters(store.parameters, alignment);
-  const auto zeros = [&](std::int64_t count) {
-    Tensor tensor(context.device(), Shape{count}, dtype);
+  const auto element = static_cast<std::int64_t>(size_of(dtype));
+  const FlatLayout flat = place_parameters(store.parameters, 64 / element);
+  const bool flat_gradients = gradients != FlatGradients::none;
+  const auto zeros = [&](std::int64_t count, bool in_pages = false) {
+    const std::int64_t room = in_pages ? in_huge_pages(count * element) / element : count;
+    Tensor tensor = Tensor(context.device(), Shape{room}, dtype).slice(0, Shape{count});
     context.stream().zero(tensor.raw(), tensor.bytes());
     return tensor;
   };
+  const bool copied = gradients == FlatGradients::copied && context.device().in_host_memory();
   if (flat.exchanged > 0) store.flat_values = zeros(flat.exchanged);
-  if (flat.exchanged > 0 && flat_gradients) store.flat_gradients = zeros(flat.exchanged);
+  if (flat.exchanged > 0 && flat_gradients) store.flat_gradients = zeros(flat.exchanged, copied);
   if (flat.statistics > 0) store.statistics = zeros(flat.statistics);
   for (std::size_t l = 0; l < layers.size(); ++l) {
     for (std::size_t s = 0; s < store.owner[l].size(); ++s) {

@@ -12,7 +12,7 @@ namespace {
 /// messages take about as long as the additions at most, even where a message costs two microseconds, as by
 /// TCP; a small net keeps four buckets all the same: with fewer, nothing would travel while backward runs.
 std::int64_t bucket_elements(std::int64_t total, std::size_t element_bytes, int devices, int processes) {
-  constexpr std::int64_t kSmallest = 64 << 10, kSmallestBetween = 192 << 10, kLargest = 4 << 20;  // bytes
+  constexpr std::int64_t kSmallest = 64 << 10, kSmallestBetween = 256 << 10, kLargest = 4 << 20;  // bytes
   constexpr int kFew = 4;
   const std::int64_t all = total * static_cast<std::int64_t>(element_bytes);
   const std::int64_t smallest = processes == 1 ? kSmallest : kSmallestBetween;

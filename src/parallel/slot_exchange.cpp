@@ -17,6 +17,14 @@ constexpr std::size_t kHeader = sizeof(SlotHeader);
 /// the next one travels.
 constexpr std::size_t kPiece = std::size_t{256} << 10, kSmallestPiece = std::size_t{8} << 10;
 
+/// Of SlotMemory: large enough for huge pages.
+constexpr std::size_t kBlock = std::size_t{4} << 20;
+
+constexpr std::size_t in_cache_lines(std::size_t bytes) {
+  constexpr auto line = static_cast<std::size_t>(kCacheLine);
+  return (bytes + line - 1) / line * line;
+}
+
 std::int64_t size_of_pieces(std::int64_t count, std::int64_t element, std::int64_t pieces) {
   const std::int64_t line = kCacheLine / element;
   return ((count + pieces - 1) / pieces + line - 1) / line * line;
@@ -28,6 +36,24 @@ void copy_text(std::string_view text, char (&to)[N]) {
 }
 
 }  // namespace
+
+char* SlotMemory::take(std::size_t bytes) {
+  bytes = in_cache_lines(bytes);
+  if (bytes > left_) {
+    left_ = std::max(bytes, kBlock);
+    blocks_.push_back(host_.device().allocate_host(left_));
+    free_ = static_cast<char*>(blocks_.back().get());
+  }
+  char* const taken = free_;
+  free_ += bytes;
+  left_ -= bytes;
+  return taken;
+}
+
+void SlotMemory::clear() {
+  blocks_.clear();
+  left_ = 0;
+}
 
 std::int64_t SlotExchange::pieces_of(std::size_t bytes, int processes) {
   const auto wanted = static_cast<std::int64_t>((bytes + kPiece - 1) / kPiece);
@@ -184,10 +210,12 @@ std::size_t SlotExchange::bytes_of(const Piece& piece) const {
 /// Moments cannot be cut; what is only spread comes from one process.
 void SlotExchange::cut() {
   if (!pieces_.empty() && cut_for_.count == header_.count && cut_for_.dtype == header_.dtype &&
-      cut_for_.merge == header_.merge && cut_among_.first == among_.first && cut_among_.last == among_.last)
+      cut_for_.merge == header_.merge && cut_among_.first == among_.first && cut_among_.last == among_.last &&
+      cut_short_values_ == short_values_)
     return;
   cut_for_ = header_;
   cut_among_ = among_;
+  cut_short_values_ = short_values_;
   const bool sum = header_.merge == UplinkMerge::sum;
   const std::int64_t size = header_.merge == UplinkMerge::moments
                                 ? size_of_pieces(header_.count, element_, 1)
@@ -200,6 +228,31 @@ void SlotExchange::cut() {
     const int number = static_cast<int>(pieces_.size()) - 1;
     piece.owner = among_.first + (sum ? (number + turn_of(slot_, among_.size())) % among_.size() : 0);
   }
+  give_room();
+}
+
+/// For the parts that this process adds up, and for packed values.
+void SlotExchange::give_room() {
+  const auto for_room = [&](const auto& visit) {
+    for (Piece& piece : pieces_) {
+      if (piece.owner == me() && header_.merge != UplinkMerge::first) {
+        piece.parts.resize(static_cast<std::size_t>(among_.size()));
+        for_others([&](int, std::size_t index) { visit(piece, piece.parts[index]); });
+      }
+      if (short_values_) visit(piece, piece.packed);
+    }
+  };
+  std::size_t bytes = 0;
+  for_room([&](const Piece& piece, char*&) { bytes += in_cache_lines(bytes_of(piece)); });
+  if (bytes > room_bytes_) {
+    room_ = memory_.take(bytes);
+    room_bytes_ = bytes;
+  }
+  char* at = room_;
+  for_room([&](const Piece& piece, char*& room) {
+    room = at;
+    at += in_cache_lines(bytes_of(piece));
+  });
 }
 
 void SlotExchange::begin_piece(int number) {
@@ -219,9 +272,8 @@ void SlotExchange::send_part(int number) {
   Piece& piece = pieces_[number];
   const char* data = at(piece);
   if (short_values_) {
-    piece.packed.resize(bytes_of(piece));
-    pack(reinterpret_cast<const float*>(data), piece.count, *short_values_, piece.packed.data());
-    data = piece.packed.data();
+    pack(reinterpret_cast<const float*>(data), piece.count, *short_values_, piece.packed);
+    data = piece.packed;
   }
   wire_.send(piece.owner, up_tag(number), data, bytes_of(piece),
              awaited([this, number](std::size_t) { receive_result(number); }));
@@ -229,11 +281,9 @@ void SlotExchange::send_part(int number) {
 
 void SlotExchange::receive_parts(int number) {
   Piece& piece = pieces_[number];
-  piece.parts.resize(static_cast<std::size_t>(among_.size()));
   piece.missing = among_.size() - 1;
   for_others([&](int process, std::size_t index) {
-    piece.parts[index].resize(bytes_of(piece));
-    wire_.receive(process, up_tag(number), piece.parts[index].data(), piece.parts[index].size(),
+    wire_.receive(process, up_tag(number), piece.parts[index], bytes_of(piece),
                   awaited([this, number](std::size_t) {
                     if (--pieces_[number].missing == 0) merge_piece(number);
                   }));
@@ -244,12 +294,12 @@ void SlotExchange::merge_piece(int number) {
   const Piece& piece = pieces_[number];
   if (header_.merge == UplinkMerge::moments) {
     std::vector<const char*> parts(piece.parts.size(), at(piece));
-    for_others([&](int, std::size_t index) { parts[index] = piece.parts[index].data(); });
+    for_others([&](int, std::size_t index) { parts[index] = piece.parts[index]; });
     merge_moments(parts);
   } else {
     std::vector<SumPart> parts(piece.parts.size(), SumPart{at(piece), false});
     for_others([&](int, std::size_t index) {
-      parts[index] = {piece.parts[index].data(), short_values_.has_value()};
+      parts[index] = {piece.parts[index], short_values_.has_value()};
     });
     sum_parts(parts, piece.count, header_.dtype, short_values_.value_or(DType::f32), at(piece));
   }
@@ -262,10 +312,9 @@ void SlotExchange::send_result(int number) {
   const char* data = at(piece);
   if (short_values_) {
     auto* values = reinterpret_cast<float*>(at(piece));
-    piece.packed.resize(bytes_of(piece));
-    pack(values, piece.count, *short_values_, piece.packed.data());
-    unpack(piece.packed.data(), piece.count, *short_values_, values);
-    data = piece.packed.data();
+    pack(values, piece.count, *short_values_, piece.packed);
+    unpack(piece.packed, piece.count, *short_values_, values);
+    data = piece.packed;
   }
   for_others([&](int process, std::size_t) {
     wire_.send(process, down_tag(number), data, bytes_of(piece), awaited());
@@ -274,15 +323,11 @@ void SlotExchange::send_result(int number) {
 
 void SlotExchange::receive_result(int number) {
   Piece& piece = pieces_[number];
-  char* data = at(piece);
-  if (short_values_) {
-    piece.packed.resize(bytes_of(piece));
-    data = piece.packed.data();
-  }
+  char* data = short_values_ ? piece.packed : at(piece);
   wire_.receive(piece.owner, down_tag(number), data, bytes_of(piece), awaited([this, number](std::size_t) {
                   Piece& arrived = pieces_[number];
                   if (short_values_)
-                    unpack(arrived.packed.data(), arrived.count, *short_values_,
+                    unpack(arrived.packed, arrived.count, *short_values_,
                            reinterpret_cast<float*>(at(arrived)));
                 }));
 }

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,12 +40,33 @@ struct SlotHeader {
   std::size_t bytes() const { return static_cast<std::size_t>(count) * size_of(dtype); }
 };
 
+/// Room for what the slots of a wire receive: a few large blocks, because those have huge pages, of which
+/// another process reads and writes twice as much per second.
+class SlotMemory {
+ public:
+  explicit SlotMemory(Context& host) : host_(host) {}
+  /// From a cache line on, until clear().
+  char* take(std::size_t bytes);
+  void clear();
+
+ private:
+  Context& host_;
+  std::vector<std::shared_ptr<void>> blocks_;
+  char* free_ = nullptr;  ///< of the last block
+  std::size_t left_ = 0;
+};
+
 class SlotExchange {
  public:
   /// `host` merges moments. `first_tag`: kTags tags from there on are this slot's. `of_one_size`: all
   /// messages of all processes are, so that only their headers need room.
-  SlotExchange(Wire& wire, Context& host, int slot, int first_tag, bool of_one_size)
-      : wire_(wire), host_(host), slot_(slot), first_tag_(first_tag), of_one_size_(of_one_size) {}
+  SlotExchange(Wire& wire, Context& host, SlotMemory& memory, int slot, int first_tag, bool of_one_size)
+      : wire_(wire),
+        host_(host),
+        memory_(memory),
+        slot_(slot),
+        first_tag_(first_tag),
+        of_one_size_(of_one_size) {}
   SlotExchange(const SlotExchange&) = delete;
   SlotExchange& operator=(const SlotExchange&) = delete;
   static constexpr int kMostPieces = 256, kTags = 1 + 2 * kMostPieces;
@@ -71,16 +93,17 @@ class SlotExchange {
 
  private:
   struct Piece {
-    std::int64_t offset = 0, count = 0;    ///< elements
-    int owner = 0;                         ///< process
-    int missing = 0;                       ///< parts that the owner still waits for
-    std::vector<std::vector<char>> parts;  ///< at the owner: of each process of the range
-    std::vector<char> packed;              ///< on its way, where values are sent as shorter ones
+    std::int64_t offset = 0, count = 0;  ///< elements
+    int owner = 0;                       ///< process
+    int missing = 0;                     ///< parts that the owner still waits for
+    std::vector<char*> parts;            ///< at the owner: of each process of the range, but of its own
+    char* packed = nullptr;              ///< on its way, where values are sent as shorter ones
   };
   int me() const { return wire_.process(); }
   char* at(const Piece& piece) const { return values_ + piece.offset * element_; }
   std::size_t bytes_of(const Piece& piece) const;
   void cut();
+  void give_room();
   bool hears_header_of(int process) const;
   bool tells_header_to(int process) const;
   void send_headers();
@@ -103,6 +126,7 @@ class SlotExchange {
 
   Wire& wire_;
   Context& host_;
+  SlotMemory& memory_;
   int slot_;
   int first_tag_;
   bool of_one_size_;
@@ -120,6 +144,9 @@ class SlotExchange {
   std::vector<Piece> pieces_;
   SlotHeader cut_for_;  ///< what pieces_ fit
   ProcessRange cut_among_;
+  std::optional<DType> cut_short_values_;
+  char* room_ = nullptr;  ///< of pieces_
+  std::size_t room_bytes_ = 0;
   std::vector<Tensor> moments_;
 };
 

@@ -213,6 +213,7 @@ class WireUplink::State {
     wake();
     changed_.wait(lock, [&] { return (settled_ || left_ || !failure_) && !ending_; });
     slots_.clear();
+    slot_memory_.clear();
     run_ = {};
   }
 
@@ -228,7 +229,7 @@ class WireUplink::State {
       if (first_tag_of(number) + SlotExchange::kTags > wire_->last_tag() - kProtocolTags)
         runtime_failure("too many buckets, or sync groups, for the tags of this MPI, which end at ",
                         wire_->last_tag());
-      entry = std::make_unique<Slot>(*wire_, host_, number);
+      entry = std::make_unique<Slot>(*wire_, host_, slot_memory_, number);
       entry->filled = context.device().create_event();
     }
     Slot& slot = *entry;
@@ -312,8 +313,9 @@ class WireUplink::State {
 
  private:
   struct Slot {
-    Slot(Wire& wire, Context& host, int number)
-        : is_bucket(number >= kFirstBucket), exchange(wire, host, number, first_tag_of(number), is_bucket) {}
+    Slot(Wire& wire, Context& host, SlotMemory& memory, int number)
+        : is_bucket(number >= kFirstBucket),
+          exchange(wire, host, memory, number, first_tag_of(number), is_bucket) {}
     const bool is_bucket;
     SlotExchange exchange;  ///< used by the thread of the wire only
     // The rest is written under the mutex, and by the owner of the slot only.
@@ -849,7 +851,8 @@ class WireUplink::State {
 
   const WireUplinkOptions options_;
   std::unique_ptr<Device> host_device_;
-  Context host_;  ///< of the thread, for what is merged
+  Context host_;                   ///< of the thread, for what is merged
+  SlotMemory slot_memory_{host_};  ///< used by the thread
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  ///< for other threads

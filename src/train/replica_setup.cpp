@@ -73,6 +73,7 @@ std::unique_ptr<Net> Replica::make_net(const SolverNet& definition, const std::s
   options.sync_batch_norm = run_.options.sync_bn;
   options.reuse_memory = !run_.options.keep_blobs;
   options.keep_gradients = keeps_gradients(run_.options);
+  options.gradients_travel = peers_->joined();
   options.origin = definition.origin;
   const data::SharingScope scope(run_.options.shared_batches, name);
   return std::make_unique<Net>(definition.net, options, *context_, activity_);

@@ -106,6 +106,29 @@ TEST(Net, WeightsSeveralLosses) {
   for (std::size_t i = 0; i < one.size(); ++i) ASSERT_NEAR(two[i], 2.5 * one[i], 1e-12);
 }
 
+/// They take the whole of their pages, but are as many as without.
+TEST(Net, GradientsThatOtherProcessesCopyAreInHugePages) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  NetBench bench;
+  const auto bytes_of = [&](const std::string& text, bool travel) {
+    NetOptions options = f64_options();
+    options.gradients_travel = travel;
+    const std::size_t before = bench.device->memory().in_use;
+    const auto net = bench.make(text, options);
+    EXPECT_TRUE(!travel || reinterpret_cast<std::uintptr_t>(net->flat_gradients().raw()) % kHugePage == 0);
+    return std::pair(net->flat_gradients().bytes(), bench.device->memory().in_use - before);
+  };
+  for (const int outputs :
+       {5, 200'000}) {  // 48 and 1.6 million bytes of weights; the latter with biases: 6.4
+    const std::string text = std::string(kSource) + inner_product("ip1", "data", "ip1", outputs);
+    const auto [kept, use_kept] = bytes_of(text, false);
+    const auto [copied, use_copied] = bytes_of(text, true);
+    EXPECT_EQ(kept, copied);
+    const std::size_t pages = std::max<std::size_t>(2, (copied + kHugePage - 1) / kHugePage);
+    EXPECT_EQ(use_copied - use_kept, pages * kHugePage - kept);
+  }
+}
+
 TEST(Net, AWeightedBlobThatIsReadFurtherDownGetsBothGradients) {
   NetBench bench;
   const std::string head = std::string(kSource) + inner_product("ip1", "data", "ip1", 5);

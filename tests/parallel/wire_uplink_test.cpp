@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <csignal>
+#include <cstring>
 #include <random>
 #include <thread>
 
@@ -129,6 +130,24 @@ TEST_P(WireUplinkTest, SumsAreInProcessOrderWhateverTheSize) {
     expect_sums<double>(process, {1, 2048, 2049, 100'000});
   });
   EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST(SlotMemory, GivesEverybodyCacheLinesOfHisOwn) {
+  const auto device = make_cpu_device(0);
+  Context context(*device);
+  SlotMemory memory(context);
+  std::vector<std::pair<char*, std::size_t>> taken;
+  for (const std::size_t bytes : {1u, 64u, 65u, 5u << 20, 4u << 20, 300'000u, 1u}) {
+    taken.emplace_back(memory.take(bytes), bytes);
+    std::memset(taken.back().first, static_cast<int>(taken.size()), bytes);
+  }
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(taken[i].first) % kCacheLine, 0u);
+    for (std::size_t at = 0; at < taken[i].second; ++at)
+      ASSERT_EQ(taken[i].first[at], static_cast<char>(i + 1));
+  }
+  memory.clear();
+  std::memset(memory.take(100), 0, 100);
 }
 
 /// Each piece has tags of its own among those of its slot.

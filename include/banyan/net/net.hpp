@@ -42,6 +42,7 @@ struct NetOptions {
   /// first step of a backward pass that touches it until layer_done(ready_layer) returns. There are no
   /// flat_gradients(), and every backward pass begins with zeros.
   bool keep_gradients = true;
+  bool gradients_travel = false;  ///< other processes on this machine may copy them from flat_gradients()
   /// ReLUs and sums run as part of their neighbours (net/fusion.hpp); only with reuse_memory. Results are
   /// bit-identical, except for the sign of zeros.
   bool fuse = true;

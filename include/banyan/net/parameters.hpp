@@ -51,9 +51,16 @@ FlatLayout place_parameters(std::vector<LearnableParameter>& parameters, std::in
 /// multipliers fixed by a layer's type. No storage is bound. Throws bad_input naming layers and shapes.
 ParameterStore collect_parameters(const std::vector<std::unique_ptr<Layer>>& layers);
 
-/// Allocates the flat buffers (zeros), that of gradients only if there are `flat_gradients`, and binds values
-/// and gradients of all layers.
-void bind_parameters(Context& context, DType dtype, bool flat_gradients,
+enum class FlatGradients : std::uint8_t {
+  none,
+  kept,
+  copied,  ///< by other processes: in huge pages where host memory has them, which makes copies up to twice
+           ///< as fast
+};
+
+/// Allocates the flat buffers (zeros), that of gradients if there is to be one, and binds values and
+/// gradients of all layers.
+void bind_parameters(Context& context, DType dtype, FlatGradients gradients,
                      const std::vector<std::unique_ptr<Layer>>& layers, ParameterStore& store);
 
 /// Without flat gradients: those of all layers are in `memory`, at the byte offsets `places` (-1: none).
