@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/base/error.hpp"
 #include "banyan/layers/layer.hpp"
 
 namespace banyan {
@@ -25,12 +26,14 @@ class FilledByProgram : public Layer {
                .backward_reads_outputs = false,
                .repeatable = false}) {}
 
-  /// Refuses a pass before every output was filled; `otherwise`: what to do without a program.
-  void require_values(const Blobs& outputs, const char* otherwise) const {
+  /// Refuses a pass before every output was filled. `type`: in the file; `otherwise`: what there is to say of
+  /// a run without a program.
+  void require_values(const char* type, const Blobs& outputs, const char* otherwise) const {
     for (std::size_t i = 0; i < outputs.size(); ++i)
       if (!filled_[i])
-        refuse("nothing was put into its output ", quoted(outputs[i]->name),
-               ": a program does that by Session::set_input or Net::set_input; ", otherwise);
+        bad_input("layer ", quoted(parameter_.name()), " (", type, "): nothing was put into its output ",
+                  quoted(outputs[i]->name), ": a program does that by Session::set_input or Net::set_input; ",
+                  otherwise);
   }
   /// One shape per output, or none: the program reshapes them.
   void set_outputs(const Blobs& outputs, const std::vector<Shape>& shapes) {

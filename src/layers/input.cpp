@@ -25,7 +25,8 @@ class InputLayer : public FilledByProgram {
     set_outputs(outputs, shapes);
   }
   void prepare(Pass&, const Blobs& outputs) override {
-    if (parameter_.has_python_param()) require_values(outputs, "trainer does not read detection data sets");
+    if (parameter_.has_python_param())
+      require_values("Python", outputs, "trainer runs no Python, which reads its data");
   }
 };
 

@@ -26,7 +26,7 @@ class MemoryDataLayer : public FilledByProgram {
     set_outputs(outputs, {Shape{s.batch_size(), s.channels(), s.height(), s.width()}, Shape{s.batch_size()}});
   }
   void prepare(Pass&, const Blobs& outputs) override {
-    require_values(outputs,
+    require_values("MemoryData", outputs,
                    "to train without a program, read the data from a file (Data, HDF5Data, ImageData)");
   }
 };

@@ -27,11 +27,12 @@ std::map<std::string, Dims> roi_data(const caffe::LayerParameter& python) {
       for (const auto& [key, value] : numbers) known.push_back(key);
       refuse_python(python, "param_str has the key ", quoted(setting.key), "; known are ", join(known, ", "));
     }
-    const std::string& value = setting.values[0];
-    const bool number = !setting.list && !value.empty() && value.size() < 8 &&
-                        value.find_first_not_of("0123456789") == std::string::npos;
+    const std::string value = setting.list ? std::string() : setting.values[0];
+    const bool number =
+        !value.empty() && value.size() < 8 && value.find_first_not_of("0123456789") == std::string::npos;
     found->second = number ? std::stoll(value) : 0;
-    if (found->second == 0) refuse_python(python, "param_str: ", setting.key, " must be a positive number");
+    if (found->second == 0)
+      refuse_python(python, "param_str: ", setting.key, " must be a whole number from 1 to 9999999");
   }
   const std::int64_t images = numbers["images"], regions = numbers["regions"];
   std::map<std::string, Dims> shapes = {{"data", {images, 3, numbers["height"], numbers["width"]}}};

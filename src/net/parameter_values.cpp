@@ -205,9 +205,9 @@ void warn_of_missing_statistics(const Net& net) {
   for (const auto& layer : net.layers()) {
     const auto* normalization = dynamic_cast<const BatchNormalization*>(layer.get());
     if (normalization == nullptr) continue;
-    const BatchNormDialect& dialect = normalization->dialect();
-    if (dialect.stored != BatchNormDialect::Stored::always || dialect.factor < 0) continue;
-    const Tensor& factor = layer->parameters()[static_cast<std::size_t>(dialect.factor)].value;
+    const int slot = normalization->dialect().factor;
+    if (!normalization->uses_stored() || slot < 0) continue;
+    const Tensor& factor = layer->parameters()[static_cast<std::size_t>(slot)].value;
     if (values_of(net.context(), factor).values[0] == 0) without.push_back(layer->name());
   }
   if (without.empty()) return;

@@ -17,8 +17,8 @@ constexpr std::size_t kHeader = sizeof(SlotHeader);
 /// the next one travels.
 constexpr std::size_t kPiece = std::size_t{256} << 10, kSmallestPiece = std::size_t{8} << 10;
 
-/// Of SlotMemory: large enough for huge pages.
-constexpr std::size_t kBlock = std::size_t{4} << 20;
+/// Of SlotMemory: so large that what is left at its end is little. It takes memory as it is used.
+constexpr std::size_t kBlock = std::size_t{32} << 20;
 
 constexpr std::size_t in_cache_lines(std::size_t bytes) {
   constexpr auto line = static_cast<std::size_t>(kCacheLine);
@@ -40,9 +40,10 @@ void copy_text(std::string_view text, char (&to)[N]) {
 char* SlotMemory::take(std::size_t bytes) {
   bytes = in_cache_lines(bytes);
   if (bytes > left_) {
-    left_ = std::max(bytes, kBlock);
-    blocks_.push_back(host_.device().allocate_host(left_));
+    const std::size_t block = (bytes + kBlock - 1) / kBlock * kBlock;
+    blocks_.push_back(host_.device().allocate_host(block));
     free_ = static_cast<char*>(blocks_.back().get());
+    left_ = block;
   }
   char* const taken = free_;
   free_ += bytes;

@@ -8,6 +8,7 @@
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/data/augmenter.hpp"
+#include "banyan/net/connections.hpp"
 #include "banyan/net/filter.hpp"
 #include "banyan/train/model.hpp"
 
@@ -91,8 +92,10 @@ std::vector<Shape> shapes_to_fill(const caffe::LayerParameter& layer, Phase phas
   try {
     LayerOptions options;
     options.phase = phase;
+    if (layer.has_phase()) options.phase = layer.phase() == caffe::TRAIN ? Phase::train : Phase::test;
     const std::unique_ptr<Layer> made = make_layer(layer, options);
     if (!made->traits().filled_by_user) return shapes;
+    check_arity(layer, made->traits().arity, layer.top_size());
     std::vector<Blob> blobs(static_cast<std::size_t>(layer.top_size()));
     Blobs outputs;
     for (Blob& blob : blobs) outputs.push_back(&blob);

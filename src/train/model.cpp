@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "banyan/base/contains.hpp"
@@ -55,17 +56,9 @@ void warn_of_refusal(const caffe::LayerParameter& layer) {
 bool makes_table(const caffe::LayerParameter& source) { return source.type() == "AnnotatedData"; }
 
 /// Of blob `top` of a source whose first one is `first`: of one value per image; of AnnotatedData's table
-/// with one row; of a label for each pixel, and the images' sizes; of Python layers that read
-/// data, by the shapes of their own.
+/// with one row; of a label for each pixel, and the images' sizes.
 Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape& first) {
   const std::int64_t items = first.dim(0);
-  if (source.type() == "Python")
-    if (const std::vector<Shape> own = shapes_to_fill(source, Phase::train); !own.empty()) {
-      std::vector<std::int64_t> dims = own[static_cast<std::size_t>(top)].dims();
-      if (dims[0] == own[0][0]) dims[0] = items;
-      if (dims.size() == 4 && first.axes() == 4) std::copy_n(first.dims().begin() + 2, 2, dims.begin() + 2);
-      return Shape(dims);
-    }
   if (makes_table(source)) return {1, 1, 1, 8};
   const bool per_pixel =
       source.type() == "ImageSegData" || source.type() == "SegData" || source.type() == "DenseImageData";
@@ -77,12 +70,42 @@ Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape&
   return {items};
 }
 
+/// Of blobs that a program fills, whose shapes are `own` unless they are in `shapes`: all have as many rows,
+/// and images' sizes, as the first image, but those of boxes, which have as many as each other.
+std::vector<Shape> stand_in_filled(const caffe::LayerParameter& source, const std::vector<Shape>& own,
+                                   const std::map<std::string, Shape>& shapes) {
+  const auto is_of_boxes = [&](int k) {
+    const std::string& top = source.top(k);
+    return source.type() == "Python" &&
+           (top == "gt_boxes" || top == "rois" || top == "labels" || top.rfind("bbox_", 0) == 0);
+  };
+  std::optional<Shape> images, boxes;
+  for (int k = 0; k < source.top_size(); ++k) {
+    const auto given = shapes.find(source.top(k));
+    if (given == shapes.end()) continue;
+    std::optional<Shape>& of = is_of_boxes(k) ? boxes : images;
+    if (!of || given->second.axes() == 4) of = given->second;
+  }
+  std::vector<Shape> found;
+  for (int k = 0; k < source.top_size(); ++k) {
+    std::vector<std::int64_t> dims = own[static_cast<std::size_t>(k)].dims();
+    if (const auto& of = is_of_boxes(k) ? boxes : images; of && of->axes() > 0) dims[0] = of->dim(0);
+    if (dims.size() == 4 && images && images->axes() == 4)
+      std::copy_n(images->dims().begin() + 2, 2, dims.begin() + 2);
+    const auto given = shapes.find(source.top(k));
+    found.push_back(given != shapes.end() ? given->second : Shape(dims));
+  }
+  return found;
+}
+
 /// A row of blob `top` of RoIDataLayer, whose columns are of different kinds: an image's size and scale; a
 /// box in the middle of the image. Empty: any constant does.
 std::vector<float> made_up_row(const caffe::LayerParameter& source, const std::string& top,
-                               const Shape& images) {
-  if (source.type() != "Python" || images.axes() != 4) return {};
-  const auto height = static_cast<float>(images[2]), width = static_cast<float>(images[3]);
+                               const std::vector<Shape>& shapes) {
+  const auto images =
+      std::find_if(shapes.begin(), shapes.end(), [](const Shape& shape) { return shape.axes() == 4; });
+  if (source.type() != "Python" || images == shapes.end()) return {};
+  const auto height = static_cast<float>((*images)[2]), width = static_cast<float>((*images)[3]);
   const float left = width / 4, upper = height / 4, right = 3 * left, lower = 3 * upper;
   if (top == "im_info") return {height, width, 1};
   if (top == "gt_boxes") return {left, upper, right, lower, 1};
@@ -100,10 +123,11 @@ void add_constant(const std::string& top, const Shape& shape, float value, caffe
   filler.set_value(value);
 }
 
-/// Of what a source makes up: a DummyData layer, and one after it for each blob of several columns.
+/// Of what a source makes up: a DummyData layer, and, if passes follow, one after it for each blob whose
+/// columns are of different kinds.
 std::vector<caffe::LayerParameter> made_up_layers(const caffe::NetParameter& net,
                                                   const caffe::LayerParameter& source,
-                                                  const std::vector<Shape>& shapes) {
+                                                  const std::vector<Shape>& shapes, bool passes) {
   caffe::LayerParameter like;
   like.set_name(source.name());
   *like.mutable_include() = source.include();
@@ -113,7 +137,7 @@ std::vector<caffe::LayerParameter> made_up_layers(const caffe::NetParameter& net
   for (int k = 0; k < source.top_size(); ++k) {
     const std::string& top = source.top(k);
     const Shape& shape = shapes[static_cast<std::size_t>(k)];
-    const std::vector<float> row = made_up_row(source, top, shapes[0]);
+    const std::vector<float> row = passes ? made_up_row(source, top, shapes) : std::vector<float>();
     if (row.empty() || shape.axes() != 2 || shape[1] != static_cast<std::int64_t>(row.size())) {
       const float label = makes_table(source) ? -1.0f : 0.0f;  // a row of -1 is empty
       add_constant(top, shape, k == 0 && !is_label(net, top) ? 0.5f : label, layers[0]);
@@ -140,6 +164,8 @@ std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
   const auto first = std::find_if(source.top().begin(), source.top().end(), given);
   std::vector<Shape> found;
   if (first == source.top().end()) return found;
+  if (const std::vector<Shape> own = shapes_to_fill(source, Phase::train); !own.empty())
+    return stand_in_filled(source, own, shapes);
   for (int k = 0; k < source.top_size(); ++k)
     found.push_back(given(source.top(k)) ? shapes.at(source.top(k))
                                          : stand_in_labels(source, k, shapes.at(*first)));
@@ -147,7 +173,7 @@ std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
 }
 
 std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
-                                                const std::map<std::string, Shape>& shapes) {
+                                                const std::map<std::string, Shape>& shapes, bool passes) {
   std::map<std::string, std::string> replaced;
   std::set<std::string> unused;
   for (const auto& [blob, shape] : shapes) unused.insert(blob);
@@ -161,7 +187,7 @@ std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
       continue;
     }
     warn_of_refusal(layer);
-    for (const auto& made : made_up_layers(net, layer, tops)) *layers.Add() = made;
+    for (const auto& made : made_up_layers(net, layer, tops, passes)) *layers.Add() = made;
     for (const std::string& top : layer.top()) unused.erase(top);
     replaced[layer.name()] = layer.type();
   }
@@ -181,7 +207,7 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
     add_to_state(state, options.level, options.stages);
     add_missing_data(parameter, state, !shapes_only, shapes);
   }
-  stood_in_for_ = make_up_data(parameter, shapes);
+  stood_in_for_ = make_up_data(parameter, shapes, !shapes_only);
   device_ = make_device(options.device, options.threads, options.precision);
   device_->make_current();
   context_ = std::make_unique<Context>(*device_);

@@ -508,9 +508,9 @@ TEST(PythonData, OfDetectionAreFilledByAProgram) {
   expect_refused({"data", "rois", "bbox_targets"}, "height: 64", "param_str needs num_classes");
   expect_refused({"data", "rois"}, "boxen: 3",
                  "the key \"boxen\"; known are height, images, num_classes, regions, width");
-  for (const char* number : {"0", "-3", "3.5", "x", "[3]", "123456789"})
+  for (const char* number : {"0", "-3", "3.5", "x", "[3]", "[]", "12345678"})
     expect_refused(faster, ("boxes: " + std::string(number)).c_str(),
-                   "param_str: boxes must be a positive number");
+                   "param_str: boxes must be a whole number from 1 to 9999999");
 }
 
 }  // namespace

@@ -614,6 +614,31 @@ TEST_F(ParameterServerTest, AnInnerServerWithoutWorkersIsTakenOutAndBack) {
   EXPECT_EQ(simulation.server->counts().taken_back, 1);
 }
 
+/// Backward still computes the others then.
+TEST(ServerWorker, SendsAPieceAsSoonAsItIsThere) {
+  Simulation run(1, {}, 5);
+  SimulatedWorker& worker = *run.people[0];
+  worker.slowness = 0;
+  worker.network.stall(worker.number, true);  // it never finishes by itself
+  for (int tick = 0; tick < 1000; ++tick) run.tick();
+  ASSERT_TRUE(worker.computing);
+  const auto sent_by = [&](const std::function<void()>& deed) {
+    const std::size_t before = run.network.messages();
+    deed();
+    for (int tick = 0; tick < 20; ++tick) run.tick();
+    return run.network.messages() - before;
+  };
+  EXPECT_EQ(sent_by([] {}), 0u);
+  for (const std::size_t piece : {2u, 0u, 1u})
+    EXPECT_EQ(sent_by([&] {
+                worker.end->begin(SimulatedWorker::slot(piece), worker.messages[piece], UplinkMerge::sum, {},
+                                  {}, worker.context, worker.bell);
+              }),
+              1u)
+        << piece;
+  EXPECT_FALSE(run.server->try_round());  // without the loss it is no difference yet
+}
+
 TEST_F(ParameterServerTest, ATreeWithoutAnyWorkerEnds) {
   ServerRules rules;
   rules.lost_seconds = 2;

@@ -110,6 +110,47 @@ TEST(MadeUpData, OfPythonLayersFollowsTheImagesThatAreGiven) {
   EXPECT_EQ(of("module: 'roi_data_layer.layer' layer: 'RoIDataLayer'", {"data", "rois", "labels"}),
             (std::vector<Shape>{images, {128, 5}, Shape{128}}));
   EXPECT_EQ(of("module: 'other' layer: 'Other'", {"data", "label"}), (std::vector<Shape>{images, Shape{4}}));
+  // Boxes do not follow the images, nor images the boxes, whatever their numbers.
+  const std::string few =
+      "module: 'roi_data_layer.layer' layer: 'RoIDataLayer' param_str: '{boxes: 1, height: 8, width: 9}'";
+  EXPECT_EQ(of(few, {"data", "im_info", "gt_boxes"}), (std::vector<Shape>{images, {4, 3}, {1, 5}}));
+  caffe::LayerParameter fast =
+      io::parse_net_text(
+          "layer { type: 'Python' top: 'data' top: 'rois' top: 'labels' top: 'bbox_targets' python_param { "
+          "module: "
+          "'roi_data_layer.layer' layer: 'RoIDataLayer' param_str: 'num_classes: 2' } }",
+          "made.prototxt")
+          .layer(0);
+  EXPECT_EQ(stand_in_shapes(fast, {{"labels", Shape{7}}}),
+            (std::vector<Shape>{{2, 3, 600, 1000}, {7, 5}, Shape{7}, {7, 8}}));
+}
+
+TEST(MadeUpData, OfMemoryDataFollowsWhatIsGiven) {
+  const auto of = [](const std::string& tops) {
+    return io::parse_net_text("layer { name: 'm' type: 'MemoryData' " + tops +
+                                  " memory_data_param { batch_size: 2 "
+                                  "channels: 1 height: 3 width: 4 } }",
+                              "made.prototxt")
+        .layer(0);
+  };
+  const caffe::LayerParameter memory = of("top: 'data' top: 'label'");
+  EXPECT_EQ(stand_in_shapes(memory, {{"label", Shape{5}}}), (std::vector<Shape>{{5, 1, 3, 4}, Shape{5}}));
+  EXPECT_EQ(stand_in_shapes(memory, {{"data", Shape{6, 3, 7, 8}}}),
+            (std::vector<Shape>{{6, 3, 7, 8}, Shape{6}}));
+  EXPECT_EQ(shapes_to_fill(memory, Phase::train), (std::vector<Shape>{{2, 1, 3, 4}, Shape{2}}));
+  EXPECT_TRUE(shapes_to_fill(of("top: 'data'"), Phase::train).empty());  // which it refuses
+  EXPECT_TRUE(shapes_to_fill(of("top: 'a' top: 'b' top: 'c'"), Phase::train).empty());
+}
+
+TEST(MadeUpData, WithoutPassesNoLayersAreAdded) {
+  const std::string text =
+      "layer { name: 'd' type: 'Python' top: 'data' top: 'im_info' python_param { module: "
+      "'roi_data_layer.layer' layer: 'RoIDataLayer' } }";
+  for (const bool passes : {false, true}) {
+    caffe::NetParameter net = io::parse_net_text(text, "made.prototxt");
+    make_up_data(net, {{"data", Shape{1, 3, 40, 80}}}, passes);
+    EXPECT_EQ(net.layer_size(), passes ? 2 : 1);
+  }
 }
 
 TEST(MissingData, ShapesFollowFromSettings) {

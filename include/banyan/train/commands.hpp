@@ -77,7 +77,7 @@ struct CheckOptions {
 struct CheckedFile {
   std::string path, what;             ///< what: a solver, a net of 12 layers...
   std::vector<std::string> problems;  ///< of it and of what it names
-  std::vector<std::string> notes;     ///< what was not checked, or passed over
+  std::vector<std::string> notes;     ///< what was not checked, was passed over, or is worth knowing
 };
 struct CheckReport {
   std::string text;  ///< a line for each problem and each file

@@ -33,16 +33,19 @@ struct ModelOptions {
 };
 
 /// The shapes of a source's tops if `shapes` has one of them, else none: a top without a shape of its own has
-/// as many entries as the first top that has one, in the form that the source gives its labels.
+/// as many entries as the first top that has one, in the form that the source gives its labels, or that a
+/// program would have to fill.
 std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
                                    const std::map<std::string, Shape>& shapes);
 
 /// Replaces every source that makes a blob of `shapes` (upgraded net) by one that makes constant values: 0.5
-/// in its first blob, 0 in others and where only layers read that pass no gradient to it, as labels; shapes:
-/// stand_in_shapes. Logs a warning if the source would be refused. Throws bad_input for a blob that no source
-/// makes. Returns the types of the replaced layers by their names.
+/// in its first blob, 0 in others and where only layers read that pass no gradient to it, as labels (if
+/// `passes` follow, boxes that lie in the images; with further layers); shapes: stand_in_shapes. Logs a
+/// warning if the source would be refused. Throws bad_input for a blob that no source makes. Returns the
+/// types of the replaced layers by their names.
 std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
-                                                const std::map<std::string, Shape>& shapes);
+                                                const std::map<std::string, Shape>& shapes,
+                                                bool passes = true);
 
 class Model {
  public:

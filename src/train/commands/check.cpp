@@ -22,7 +22,7 @@ namespace {
 void check_whole_net(caffe::NetParameter net, Phase phase, const std::map<std::string, Shape>& stand_ins,
                      const std::string& origin, Findings& findings) {
   findings.attempt(origin, [&] {
-    make_up_data(net, stand_ins);
+    make_up_data(net, stand_ins, false);
     const auto device = make_device({DeviceKind::cpu, 0}, 1);
     Context context(*device);
     Activity activity(device->name());
@@ -192,7 +192,7 @@ CheckReport check_files(const CheckOptions& options) {
                        found == 0   ? std::string("nothing wrong")
                        : found == 1 ? std::string("1 problem")
                                     : cat(found, " problems"),
-                       findings.notes().empty() ? "" : ", not everything could be checked", "\n");
+                       findings.complete() ? "" : ", not everything could be checked", "\n");
     report.problems += found;
     sources.insert(findings.sources().begin(), findings.sources().end());
   }

@@ -82,11 +82,12 @@ class LayerCheck {
     std::vector<Shape> shapes = stand_in_shapes(parameter, options_.shapes);
     for (const std::string& top : parameter.top()) findings_.add_source(top);
     const std::string source = missing_source(parameter);
-    if (shapes.empty() &&
-        !shapes_to_fill(parameter, net_.state().phase() == caffe::TRAIN ? Phase::train : Phase::test).empty())
-      findings_.note(
-          cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(),
-              "): a program of your own fills its blobs (Session::set_input); the trainer does not"));
+    const Phase phase = net_.state().phase() == caffe::TRAIN ? Phase::train : Phase::test;
+    if (const auto filled = shapes_to_fill(parameter, phase); shapes.empty() && !filled.empty())
+      findings_.remark(cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(),
+                           "): a program of your own fills its blobs (Session::set_input), ",
+                           quoted(parameter.top(0)), " with the shape ", filled[0].to_string(),
+                           "; the trainer does not"));
     if (shapes.empty() && source.empty()) return set_up(layer, {}, outputs);
     layer.check_settings();
     if (shapes.empty()) {

@@ -19,7 +19,13 @@ class Findings {
   void problem(const std::string& text) {
     if (seen_.insert(text).second) problems_.push_back(text);
   }
+  /// Something was not checked.
   void note(const std::string& text) {
+    complete_ = false;
+    remark(text);
+  }
+  /// Worth knowing, no more.
+  void remark(const std::string& text) {
     if (seen_.insert(text).second) notes_.push_back(text);
   }
   /// Runs it; what it throws is a problem.
@@ -38,10 +44,12 @@ class Findings {
   const std::set<std::string>& sources() const { return sources_; }
   const std::vector<std::string>& problems() const { return problems_; }
   const std::vector<std::string>& notes() const { return notes_; }
+  bool complete() const { return complete_; }
 
  private:
   std::set<std::string> seen_, sources_;
   std::vector<std::string> problems_, notes_;
+  bool complete_ = true;
 };
 
 struct CheckedLayers {

@@ -114,9 +114,12 @@ void Nets::add(int test, SolverNet definition, Findings& findings) {
   built.batch = batch_of(*built.net);
   std::int64_t parameters = 0;
   for (const LearnableParameter& parameter : built.net->parameters()) parameters += parameter.count;
-  bool filled_by_user = false;
+  std::string of_zeros, of_nothing;
   for (const auto& layer : built.net->layers())
-    filled_by_user = filled_by_user || layer->traits().filled_by_user;
+    if (layer->traits().filled_by_user) {
+      const bool zeros = layer->parameter().type() == "Input" && !layer->parameter().has_python_param();
+      (zeros ? of_zeros : of_nothing) = layer->name();
+    }
   const std::string text =
       cat(quoted(built.net->name()), ": ", count_text(built.net->layers().size(), "layer"), ", ",
           count_text(static_cast<std::uint64_t>(parameters), "parameter"), ", batch ", built.batch,
@@ -124,8 +127,12 @@ void Nets::add(int test, SolverNet definition, Findings& findings) {
   const Figures figures = {{"layers", cat(built.net->layers().size())},
                            {"parameters", cat(parameters)},
                            {"batch", cat(built.batch)}};
-  if (filled_by_user)
-    findings.warn(name, text + "; its Input or MemoryData layers hold zeros: the trainer fills none",
+  if (!of_nothing.empty() || !of_zeros.empty())
+    findings.warn(name,
+                  of_nothing.empty()
+                      ? cat(text, "; layer ", quoted(of_zeros), " holds zeros: the trainer fills none")
+                      : cat(text, "; layer ", quoted(of_nothing),
+                            " is filled by a program: the trainer refuses to run without its values"),
                   "read a data set, or train from a program of your own (Session::set_input)", figures);
   else
     findings.ok(name, text, figures);
@@ -154,7 +161,7 @@ std::int64_t Nets::activation_bytes() const {
 
 std::int64_t Nets::train_bytes_with(std::int64_t batch) const {
   caffe::NetParameter net = train().definition.net;
-  make_up_data(net, shapes_with(train(), batch));
+  make_up_data(net, shapes_with(train(), batch), false);
   Activity activity(device_->name());
   return build(net, train().definition.origin, activity)->plan().bytes;
 }
