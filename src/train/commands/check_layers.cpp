@@ -82,13 +82,15 @@ class LayerCheck {
     std::vector<Shape> shapes = stand_in_shapes(parameter, options_.shapes);
     for (const std::string& top : parameter.top()) findings_.add_source(top);
     const std::string source = missing_source(parameter);
-    const Phase phase = net_.state().phase() == caffe::TRAIN ? Phase::train : Phase::test;
-    if (const auto filled = shapes_to_fill(parameter, phase); shapes.empty() && !filled.empty())
-      findings_.remark(cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(),
-                           "): a program of your own fills its blobs (Session::set_input), ",
-                           quoted(parameter.top(0)), " with the shape ", filled[0].to_string(),
-                           "; the trainer does not"));
-    if (shapes.empty() && source.empty()) return set_up(layer, {}, outputs);
+    if (shapes.empty() && source.empty()) {
+      set_up(layer, {}, outputs);
+      if (layer.traits().filled_by_user && parameter.type() != "Input")
+        findings_.remark(cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(),
+                             "): a program of your own fills its blobs (Session::set_input), ",
+                             quoted(outputs[0]->name), " with the shape ", outputs[0]->shape.to_string(),
+                             "; the trainer does not"));
+      return true;
+    }
     layer.check_settings();
     if (shapes.empty()) {
       const std::string begin = cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(),
