@@ -132,6 +132,17 @@ TEST_F(Doctor, WritesJson) {
   EXPECT_TRUE(time) << json;
 }
 
+TEST_F(Doctor, SaysWhichLayersAProgramMustFill) {
+  const std::string shapes = "shape { dim: 2 dim: 1 dim: 6 dim: 6 } shape { dim: 2 } ";
+  EXPECT_THAT(text_of(with_data("layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { " +
+                                shapes + "} } ")),
+              HasSubstr("layer \"in\" holds zeros: the trainer fills none"));
+  EXPECT_THAT(
+      text_of(with_data("layer { name: 'in' type: 'MemoryData' top: 'data' top: 'label' memory_data_param "
+                        "{ batch_size: 2 channels: 1 height: 6 width: 6 } } ")),
+      HasSubstr("layer \"in\" is filled by a program: the trainer refuses to run without its values"));
+}
+
 TEST_F(Doctor, ReportsEverythingThatCheckReports) {
   write("net",
         lmdb_source() + net_behind_sources() + "layer { name: 'x' type: 'ReLu' bottom: 'ip' top: 'x' }");
