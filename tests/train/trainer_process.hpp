@@ -80,15 +80,28 @@ class TrainerProcess {
   }
   /// Waits until the output contains `words`.
   bool says(const std::string& words, double seconds = 60) const {
+    return wait_until([&] { return text().find(words) != std::string::npos; }, seconds);
+  }
+  /// Waits until the output shows this iteration or a later one.
+  bool reaches(std::int64_t iteration, double seconds = 60) const {
+    const auto shown = [&] {
+      const std::string output = text(), before = "Iteration ";
+      const std::size_t at = output.rfind(before);
+      return at == std::string::npos ? -1 : std::atoll(output.c_str() + at + before.size());
+    };
+    return wait_until([&] { return shown() >= iteration; }, seconds);
+  }
+
+ private:
+  template <class Condition>
+  static bool wait_until(Condition holds, double seconds) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-    while (text().find(words) == std::string::npos) {
+    while (!holds()) {
       if (std::chrono::steady_clock::now() > deadline) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     return true;
   }
-
- private:
   static std::vector<std::string> with_program(const std::vector<std::string>& arguments) {
     std::vector<std::string> words = {program()};
     words.insert(words.end(), arguments.begin(), arguments.end());

@@ -1,5 +1,6 @@
-// A file that grows by whole records, for as long as a run lasts: whenever the writer ends, however it ends,
-// the file holds the records appended so far and no part of another (unless the machine itself stops).
+// A file that grows by whole records, for as long as a run lasts: whenever the writer ends, the file holds
+// the records appended so far, and no part of another one unless the process was killed within the write
+// (Linux ends it at a page's end then) or the machine stopped.
 #pragma once
 
 #include <cstdint>
