@@ -5,6 +5,7 @@
 #include <immintrin.h>
 #endif
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -157,27 +158,46 @@ struct SingleChannel {
   }
 };
 
-/// Calls block(first channel, ChannelBlock<T, lanes>()) until all channels are covered, with 16 lanes, and
-/// with 8 or 4 for the last channels. The last block starts early rather than being short, so some channels
-/// are processed twice: stored values must not depend on previous contents. Fewer channels than 4 are
-/// processed one by one.
+/// As many as fit into a register, and 4 at least: longer vectors GCC compares one element at a time.
+template <class T>
+constexpr std::int64_t block_lanes() {
+#if defined(__AVX512F__)
+  constexpr std::int64_t kRegister = 64;
+#elif defined(__AVX2__)
+  constexpr std::int64_t kRegister = 32;
+#else
+  constexpr std::int64_t kRegister = 16;
+#endif
+  return std::max<std::int64_t>(kRegister / sizeof(Arithmetic<T>), 4);
+}
+
+/// The last `rest` channels, at most kLanes: by one block, or if there are not so many channels by smaller
+/// ones.
+template <class T, std::int64_t kLanes, class Block>
+void for_last_channels(std::int64_t channels, std::int64_t rest, const Block& block) {
+  if constexpr (kLanes > 4) {
+    constexpr std::int64_t kHalf = kLanes / 2;
+    if (rest <= kHalf) return for_last_channels<T, kHalf>(channels, rest, block);
+    if (channels < kLanes) {
+      block(0, ChannelBlock<T, kHalf>());
+      return block(channels - kHalf, ChannelBlock<T, kHalf>());
+    }
+  } else if (channels < kLanes) {
+    for (std::int64_t c = 0; c < channels; ++c) block(c, SingleChannel<T>());
+    return;
+  }
+  block(channels - kLanes, ChannelBlock<T, kLanes>());
+}
+
+/// Calls block(first channel, ChannelBlock<T, lanes>()) until all channels are covered, with fewer lanes for
+/// the last channels. The last block starts early rather than being short, so some channels are processed
+/// twice: stored values must not depend on previous contents. Fewer channels than 4 are processed one by one.
 template <class T, class Block>
 void for_channel_blocks(std::int64_t channels, const Block& block) {
+  constexpr std::int64_t kLanes = block_lanes<T>();
   std::int64_t first = 0;
-  for (; first + 16 <= channels; first += 16) block(first, ChannelBlock<T, 16>());
-  const std::int64_t rest = channels - first;
-  if (rest > 8) {
-    if (channels >= 16) return block(channels - 16, ChannelBlock<T, 16>());
-    block(0, ChannelBlock<T, 8>());
-    block(channels - 8, ChannelBlock<T, 8>());
-  } else if (rest > 4) {
-    if (channels >= 8) return block(channels - 8, ChannelBlock<T, 8>());
-    block(0, ChannelBlock<T, 4>());
-    block(channels - 4, ChannelBlock<T, 4>());
-  } else if (rest > 0) {
-    if (channels >= 4) return block(channels - 4, ChannelBlock<T, 4>());
-    for (; first < channels; ++first) block(first, SingleChannel<T>());
-  }
+  for (; first + kLanes <= channels; first += kLanes) block(first, ChannelBlock<T, kLanes>());
+  if (first < channels) for_last_channels<T, kLanes>(channels, channels - first, block);
 }
 
 }  // namespace banyan::ops

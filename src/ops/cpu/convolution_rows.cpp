@@ -469,8 +469,11 @@ bool rows_pay_forward(const ConvolutionGeometry& geometry, const Tensor& input, 
   switch (instruction_set()) {
     case InstructionSet::avx512:
       return geometry.out_channels % 16 != 0 && (depth >= 64 || in == 1);
-    case InstructionSet::avx2:
-      return geometry.out_channels % 8 != 0 && depth >= 128;
+    case InstructionSet::avx2: {
+      constexpr std::int64_t kTogether = Tile<8>::sums / Tile<8>::vectors;  // pixels of a row
+      const std::int64_t row = output.shape()[3], places = (row + kTogether - 1) / kTogether * kTogether;
+      return geometry.out_channels % 8 != 0 && depth >= 128 && 4 * row >= 3 * places;
+    }
     case InstructionSet::baseline:
       break;
   }
@@ -486,7 +489,7 @@ bool rows_pay_backward_weight(const ConvolutionGeometry& geometry, const Tensor&
       if (taps(geometry) == 1) return in <= 64;
       return in <= 16 || (rest > 0 && rest <= (in <= 32 ? 4 : 2));
     case InstructionSet::avx2:
-      return taps(geometry) > 1 && taps(geometry) * in >= 128;
+      return taps(geometry) > 1;
     case InstructionSet::baseline:
       break;
   }

@@ -31,13 +31,19 @@
 namespace banyan::ops {
 namespace {
 
-constexpr std::int64_t kLanes = 16;  ///< of a vector of AVX-512
+#ifdef __AVX512F__
+constexpr std::int64_t kLanes = 16;
+constexpr int kSums = 24;      ///< in registers, beside up to kVectors of weights and a factor
+constexpr int kProducts = 16;  ///< the same for the gradient of the weights
+#else
+constexpr std::int64_t kLanes = 8;
+constexpr int kSums = 12, kProducts = 8;
+#endif
 using Block = ChannelBlock<float, kLanes>;
 using Vector = Block::Values;
 template <class T>
 using Stored = ChannelBlock<T, kLanes>;  ///< of activations
 constexpr int kWindow = 3, kTaps = kWindow * kWindow;
-constexpr int kSums = 24;    ///< in registers, beside up to kVectors of weights and a factor
 constexpr int kVectors = 2;  ///< of outputs in a group
 /// At a time, if there are many: their values at one position stay in the L1 cache.
 constexpr std::int64_t kTiles = 24;
@@ -583,7 +589,6 @@ void add_products(std::int64_t count, const float* inputs, const float* gradient
 template <int kStep, class T>
 void add_tiles(const WeightSizes<kStep>& s, std::int64_t first, std::int64_t last, std::int64_t part,
                const Group& outputs, const T* x, const T* dy, float* kept, float* memory) {
-  constexpr int kTogether = 16;  // sums in registers
   float *const inputs = memory, *const gradients = memory + s.kPositions * s.of_inputs();
   const std::int64_t count = last - first;
   for_each_run(s, first, last, [&](const Run& run) {
@@ -593,7 +598,7 @@ void add_tiles(const WeightSizes<kStep>& s, std::int64_t first, std::int64_t las
   for (std::int64_t number = s.first_group(part); number < s.first_group(part + 1); ++number) {
     const Group g = s.group(number);
     with_constant<kVectors>(g.count, [&]<int N>(std::integral_constant<int, N>) {
-      constexpr int K = kTogether / N;
+      constexpr int K = kProducts / N;
       for (std::int64_t position = 0; position < s.kPositions; ++position) {
         const float* from = inputs + position * s.of_inputs();
         const float* with = gradients + position * s.of_gradients() + g.first * count * kLanes;
@@ -730,6 +735,9 @@ bool all_are(const std::vector<std::int64_t>& lengths, std::int64_t wanted) {
   return std::ranges::all_of(lengths, [&](std::int64_t length) { return length == wanted; });
 }
 
+/// Of a vector of the kernels that run: these here, or those of a library for AVX-512.
+std::int64_t lanes() { return instruction_set() == InstructionSet::avx512 ? 16 : kLanes; }
+
 }  // namespace
 
 bool winograd_applies(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
@@ -737,10 +745,10 @@ bool winograd_applies(const ConvolutionGeometry& geometry, const Tensor& input, 
     return (tensor.dtype() == DType::f32 || tensor.dtype() == DType::bf16) &&
            tensor.layout() == Layout::channels_last && tensor.count() > 0;
   };
-  return instruction_set() == InstructionSet::avx512 && geometry.spatial_axes() == 2 && geometry.group == 1 &&
+  return instruction_set() >= InstructionSet::avx2 && geometry.spatial_axes() == 2 && geometry.group == 1 &&
          is_image(input) && is_image(output) && input.dtype() == output.dtype() &&
          all_are(geometry.kernel, 3) && all_are(geometry.dilation, 1) && can_turn(geometry) &&
-         geometry.in_channels % kLanes == 0 && geometry.out_channels % kLanes == 0;
+         geometry.in_channels % lanes() == 0 && geometry.out_channels % lanes() == 0;
 }
 
 std::optional<WinogradTile> winograd_tile(WinogradPass pass, const ConvolutionGeometry& geometry,
@@ -756,11 +764,14 @@ std::optional<WinogradTile> winograd_tile(WinogradPass pass, const ConvolutionGe
   // At the end of rows and columns, tiles compute in vain.
   if (std::min(small, large) * 5 > pixels * kTaps * 3) return std::nullopt;
   // More transformed weights take long to transform and to read, which few pixels are not worth; gradients
-  // are of many images. Those for large tiles are more than twice as many.
-  const std::int64_t pairs = geometry.in_channels * geometry.out_channels;
-  const std::int64_t worth = pass == WinogradPass::forward ? 14 * 14 : 7 * 7;
-  if (pairs > (pixels < worth ? 256 * 512 : 512 * 1024)) return std::nullopt;
-  const std::int64_t near = pass == WinogradPass::backward_weight ? 256 * 256 : 128 * 256;
+  // are of many images. Those for large tiles are more than twice as many. With AVX2 products take longer.
+  const bool is_avx2 = instruction_set() == InstructionSet::avx2, is_forward = pass == WinogradPass::forward;
+  const std::int64_t pairs = geometry.in_channels * geometry.out_channels, most = 512 * 1024;
+  const std::int64_t worth = is_forward ? 14 * 14 : 7 * 7;
+  if (pairs > (pixels < worth ? 256 * 512 : most)) return std::nullopt;
+  const std::int64_t near = is_avx2                                 ? (is_forward ? 256 * 256 : most)
+                            : pass == WinogradPass::backward_weight ? 256 * 256
+                                                                    : 128 * 256;
   if (large < small && (pairs <= near || pixels >= 28 * 28)) return WinogradTile::of_4;
   // For bf16, units for it make oneDNN's kernels as fast.
   return input.dtype() == DType::bf16 ? std::nullopt : std::optional(WinogradTile::of_2);

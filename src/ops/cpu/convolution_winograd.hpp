@@ -15,7 +15,7 @@
 
 namespace banyan::ops {
 
-/// Such images in one group, whose channels fill vectors of AVX-512, not empty.
+/// Such images in one group, whose channels fill vectors of the instruction set, at least AVX2; not empty.
 bool winograd_applies(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
 enum class WinogradPass : std::uint8_t { forward, backward_data, backward_weight };
 /// The side of a tile's outputs.
