@@ -23,8 +23,6 @@ void apply_linear(double factor, double offset, Image& image) {
   for (std::uint8_t& pixel : image.pixels) pixel = table[pixel];
 }
 
-using Pixel = std::array<double, 3>;  // B, G, R
-
 template <class Change>
 void change_pixels(Image& image, Change&& change) {
   for (std::size_t i = 0; i + 2 < image.pixels.size(); i += 3) {
@@ -34,7 +32,9 @@ void change_pixels(Image& image, Change&& change) {
   }
 }
 
-/// The largest channel stays, the others move away from it or towards it; saturation ends at 1.
+}  // namespace
+
+// The largest channel stays, the others move away from it or towards it.
 Pixel saturated(const Pixel& pixel, double factor) {
   const auto [least, most] = std::minmax({pixel[0], pixel[1], pixel[2]});
   if (most == least) return pixel;
@@ -42,7 +42,6 @@ Pixel saturated(const Pixel& pixel, double factor) {
   return {most - (most - pixel[0]) * f, most - (most - pixel[1]) * f, most - (most - pixel[2]) * f};
 }
 
-/// `turn`: in sixths of the circle.
 Pixel turned(const Pixel& pixel, double turn) {
   const auto [b, g, r] = pixel;
   const auto [least, most] = std::minmax({b, g, r});
@@ -56,8 +55,6 @@ Pixel turned(const Pixel& pixel, double turn) {
   };
   return {channel(1), channel(3), channel(5)};
 }
-
-}  // namespace
 
 void check_distortion(const caffe::DistortionParameter& d, const std::string& layer) {
   const RangeCheck check{layer, "transform_param.distort_param"};

@@ -48,6 +48,11 @@ Distortion draw_distortion(const caffe::DistortionParameter& settings, ItemDraws
 std::array<double, 3> draw_lighting(double noise, ItemDraws& draws);
 /// Adds `light` to every pixel of a B, G, R image and rounds.
 void add_light(const std::array<double, 3>& light, Image& image);
+using Pixel = std::array<double, 3>;  ///< B, G, R
+/// HSV's saturation times `factor`; it ends at 1.
+Pixel saturated(const Pixel& pixel, double factor);
+/// `turn` is added to HSV's hue: in sixths of the circle.
+Pixel turned(const Pixel& pixel, double turn);
 /// Images of 1 channel, or of 3 (B, G, R).
 void distort(const Distortion& distortion, Image& image);
 

@@ -72,32 +72,35 @@ std::vector<Taps> taps_of(int length, int new_length, Mode::Interp_mode how) {
   return taps;
 }
 
+void store(float value, std::uint8_t& to) {
+  to = static_cast<std::uint8_t>(std::lround(std::clamp(value, 0.0f, 255.0f)));
+}
+void store(float value, float& to) { to = value; }
+
 /// Rows first, then columns.
-void resize_with(const Image& from, const std::vector<Taps>& rows, const std::vector<Taps>& columns,
-                 Image& to) {
-  const int channels = from.channels;
+template <class Value>
+void resize_with(const Value* from, int channels, int height, int width, const std::vector<Taps>& rows,
+                 const std::vector<Taps>& columns, Value* to) {
   const std::size_t pitch = columns.size() * static_cast<std::size_t>(channels);
-  std::vector<float> wide(pitch * static_cast<std::size_t>(from.height)), sums(pitch);
+  std::vector<float> wide(pitch * static_cast<std::size_t>(height)), sums(pitch);
   float* next = wide.data();
-  for (int y = 0; y < from.height; ++y) {
-    const std::uint8_t* row = from.pixels.data() + std::ptrdiff_t{y} * from.width * channels;
+  for (int y = 0; y < height; ++y) {
+    const Value* row = from + std::ptrdiff_t{y} * width * channels;
     for (const Taps& taps : columns)
       for (int c = 0; c < channels; ++c) {
         float sum = 0;
         for (std::size_t k = 0; k < taps.from.size(); ++k)
-          sum += taps.weights[k] * row[taps.from[k] * channels + c];
+          sum += taps.weights[k] * static_cast<float>(row[taps.from[k] * channels + c]);
         *next++ = sum;
       }
   }
-  std::uint8_t* out = to.pixels.data();
   for (const Taps& taps : rows) {
     std::fill(sums.begin(), sums.end(), 0.0f);
     for (std::size_t k = 0; k < taps.from.size(); ++k) {
       const float* row = wide.data() + static_cast<std::size_t>(taps.from[k]) * pitch;
       for (std::size_t i = 0; i < pitch; ++i) sums[i] += taps.weights[k] * row[i];
     }
-    for (const float sum : sums)
-      *out++ = static_cast<std::uint8_t>(std::lround(std::clamp(sum, 0.0f, 255.0f)));
+    for (const float sum : sums) store(sum, *to++);
   }
 }
 
@@ -146,8 +149,14 @@ void resize_image(const Image& from, int height, int width, Mode::Interp_mode ho
     to = {from.channels, height, width, {}};
     to.pixels.resize(static_cast<std::size_t>(from.channels) * static_cast<std::size_t>(height) *
                      static_cast<std::size_t>(width));
-    resize_with(from, taps_of(from.height, height, how), taps_of(from.width, width, how), to);
+    resize_with(from.pixels.data(), from.channels, from.height, from.width, taps_of(from.height, height, how),
+                taps_of(from.width, width, how), to.pixels.data());
   }
+}
+
+void resize_cubic(const float* from, int height, int width, int new_height, int new_width, float* to) {
+  resize_with(from, 1, height, width, taps_of(height, new_height, Mode::CUBIC),
+              taps_of(width, new_width, Mode::CUBIC), to);
 }
 
 }  // namespace banyan::data

@@ -18,5 +18,7 @@ void resize_nearest(const Image& from, int height, int width, Image& to);
 /// (a = -0.75) and LANCZOS4 (8 x 8) do not smooth when downscaling; AREA is the mean over a pixel's area.
 void resize_image(const Image& from, int height, int width, caffe::ResizeParameter::Interp_mode how,
                   Image& to);
+/// By CUBIC, one channel of floats, which are not rounded. `to`: new_height x new_width values.
+void resize_cubic(const float* from, int height, int width, int new_height, int new_width, float* to);
 
 }  // namespace banyan::data

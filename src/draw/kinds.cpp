@@ -32,14 +32,16 @@ const std::map<std::string, Kind>& kinds() {
          {"Flatten", "Flip", "Im2col", "Permute", "Reorg", "Reshape", "ShuffleChannel", "Silence"}},
         {Kind::recurrent, {"LSTM", "LSTMUnit", "RNN"}},
         {Kind::boxes,
-         {"AnchorTarget", "BoxAnnotatorOHEM", "DetectionOutput", "PSROIPooling", "PriorBox", "Proposal",
+         {"AnchorTarget", "BoxAnnotatorOHEM", "ClusterDetections", "ClusterGroundtruth",
+          "DetectNetTransformation", "DetectionOutput", "PSROIPooling", "PriorBox", "Proposal",
           "ProposalTarget", "ROIAlign", "ROIPooling"}},
         {Kind::loss,
          {"CenterLoss", "ContrastiveLoss", "EuclideanLoss", "HingeLoss", "InfogainLoss", "L1Loss",
           "MultiBoxLoss", "MultinomialLogisticLoss", "SigmoidCrossEntropyLoss", "SmoothL1Loss",
           "SmoothL1LossOHEM", "SoftmaxWithLoss", "SoftmaxWithLossOHEM", "TripletLoss"}},
         {Kind::measure,
-         {"Accuracy", "ArgMax", "DetectionEvaluate", "HDF5Output", "SegAccuracy", "UniqueLabel"}}};
+         {"Accuracy", "ArgMax", "DetectionEvaluate", "HDF5Output", "PrecisionRecall", "ScoreDetections",
+          "SegAccuracy", "UniqueLabel"}}};
     std::map<std::string, Kind> by_type;
     for (const auto& [kind, types] : lists)
       for (const char* type : types) by_type[type] = kind;

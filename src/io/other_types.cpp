@@ -67,9 +67,6 @@ constexpr std::array kOthers{
     OtherType{"DenseImageData", "SegNet",
               "lists with cuts, mirrors, a mean_file or a label_divide_factor are not read; others are, by "
               "ImageSegData with image_data_param { label_type: PIXEL }"},
-    OtherType{"DetectNetTransformation", "NVIDIA's Caffe",
-              "it draws boxes into grids while it changes the images; SSD's layers (AnnotatedData, "
-              "MultiBoxLoss) train detectors, or draw the grids beforehand and read them with HDF5Data"},
     OtherType{"DetectionLoss", "YOLO's branches", kYoloLoss},
     OtherType{
         "DomainTransform", "DeepLab",

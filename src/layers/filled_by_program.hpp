@@ -18,11 +18,13 @@ class FilledByProgram : public Layer {
   void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) final {}
 
  protected:
-  FilledByProgram(const caffe::LayerParameter& parameter, const LayerOptions& options, const Arity& outputs)
+  FilledByProgram(const caffe::LayerParameter& parameter, const LayerOptions& options, const Arity& outputs,
+                  bool needs_values)
       : Layer(parameter, options,
               {.arity = outputs,
                .source = true,
                .filled_by_user = true,
+               .needs_values = needs_values,
                .backward_reads_outputs = false,
                .repeatable = false}) {}
 

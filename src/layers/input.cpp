@@ -9,7 +9,7 @@ namespace {
 class InputLayer : public FilledByProgram {
  public:
   InputLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : FilledByProgram(parameter, options, {0, 0, 1, -1}) {}
+      : FilledByProgram(parameter, options, {0, 0, 1, -1}, parameter.has_python_param()) {}
 
   void setup(const Blobs&, const Blobs& outputs) override {
     const auto& given = parameter_.input_param().shape();
@@ -25,7 +25,7 @@ class InputLayer : public FilledByProgram {
     set_outputs(outputs, shapes);
   }
   void prepare(Pass&, const Blobs& outputs) override {
-    if (parameter_.has_python_param())
+    if (traits_.needs_values)
       require_values("Python", outputs, "trainer runs no Python, which reads its data");
   }
 };

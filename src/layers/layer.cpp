@@ -109,7 +109,7 @@ std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const 
   if (parameter.type() == "Python")
     if (const auto native = native_layer(parameter, options.phase)) {
       LayerOptions chosen = options;
-      if (native->has_phase()) chosen.phase = native->phase() == caffe::TRAIN ? Phase::train : Phase::test;
+      if (native->has_phase()) chosen.phase = phase_of(native->phase());
       return make_layer(*native, chosen);
     }
   const Registry& known = registry();

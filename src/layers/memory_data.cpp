@@ -8,7 +8,7 @@ namespace {
 class MemoryDataLayer : public FilledByProgram {
  public:
   MemoryDataLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : FilledByProgram(parameter, options, {0, 0, 2, 2}) {}
+      : FilledByProgram(parameter, options, {0, 0, 2, 2}, true) {}
 
   void check_settings() const override {
     const auto& s = parameter_.memory_data_param();

@@ -25,7 +25,7 @@ std::map<std::string, Dims> roi_data(const caffe::LayerParameter& python) {
     if (found == numbers.end()) {
       std::vector<std::string> known;
       for (const auto& [key, value] : numbers) known.push_back(key);
-      refuse_python(python, "param_str has the key ", quoted(setting.key), "; known are ", join(known, ", "));
+      refuse_python_key(python, setting.key, known);
     }
     const std::string value = setting.list ? std::string() : setting.values[0];
     const bool number =

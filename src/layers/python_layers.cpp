@@ -1,9 +1,10 @@
-// py-faster-rcnn's and R-FCN's layers, ENet's, and the one of BVLC's examples. What the first read from their
-// configuration files is their default here (that of faster_rcnn_end2end.yml), and further keys of param_str,
-// named as the fields of the native layer's message, replace it.
+// py-faster-rcnn's and R-FCN's layers, DetectNet's, ENet's, and the one of BVLC's examples. What the first
+// read from their configuration files is their default here (that of faster_rcnn_end2end.yml), and further
+// keys of param_str, named as the fields of the native layer's message, replace it.
 #include "layers/python_layers.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include "layers/python_data.hpp"
 #include "layers/python_settings.hpp"
@@ -27,8 +28,7 @@ void read_settings(const caffe::LayerParameter& layer, google::protobuf::Message
   for (const PythonSetting& entry : python_settings(layer)) {
     const std::string name = entry.key == "scales" ? "scale" : entry.key == "ratios" ? "ratio" : entry.key;
     const auto* field = settings.GetDescriptor()->FindFieldByName(name);
-    if (field == nullptr)
-      refuse_python(layer, "param_str has the key ", quoted(entry.key), "; known are ", join(known, ", "));
+    if (field == nullptr) refuse_python_key(layer, entry.key, known);
     set_python_field(layer, entry, *field, settings);
   }
 }
@@ -46,7 +46,7 @@ caffe::LayerParameter spatial_dropout(const caffe::LayerParameter& python) {
     else if (entry.key == "phase" && !entry.list)
       phase = entry.values[0];
     else
-      refuse_python(python, "param_str has the key ", quoted(entry.key), "; known are phase, p");
+      refuse_python_key(python, entry.key, {"phase", "p"});
   }
   if (!settings.has_dropout_ratio() || !(settings.dropout_ratio() > 0 && settings.dropout_ratio() < 1))
     refuse_python(python, "param_str needs p between 0 and 1");
@@ -62,11 +62,76 @@ caffe::LayerParameter spatial_dropout(const caffe::LayerParameter& python) {
   return layer;
 }
 
+/// Numbers between commas, as DetectNet's layers have them.
+std::vector<std::string> listed(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::size_t first = text.find_first_not_of(" \t\n", at),
+                      last = text.find_last_not_of(" \t\n", end == 0 ? 0 : end - 1);
+    words.push_back(first < end ? text.substr(first, last + 1 - first) : std::string());
+    at = end + 1;
+  }
+  return words;
+}
+
+/// DetectNet's boxes; what follows the settings is not read, as there.
+caffe::LayerParameter clustered_boxes(const caffe::LayerParameter& python) {
+  caffe::LayerParameter layer = python;
+  layer.set_type(python.python_param().layer());
+  layer.clear_python_param();
+  std::vector<const char*> fields = {"image_size_x", "image_size_y", "stride"};
+  if (layer.type() == "ClusterDetections")
+    fields.insert(fields.end(), {"coverage_threshold", "rect_threshold", "rect_eps", "min_height"});
+  const std::size_t needed = fields.size();
+  fields.insert(fields.end(), {"num_classes", "max_boxes"});
+  const std::vector<std::string> words = listed(python.python_param().param_str());
+  if (words.size() < needed)
+    refuse_python(python, "param_str has ", words.size(), " numbers; expected ",
+                  join(std::vector<std::string>(fields.begin(), fields.end()), ", "),
+                  ", of which num_classes and max_boxes may be left out");
+  caffe::ClusterBoxesParameter& settings = *layer.mutable_cluster_boxes_param();
+  for (std::size_t i = 0; i < std::min(words.size(), fields.size()); ++i)
+    set_python_field(python, {fields[i], {words[i]}}, *settings.GetDescriptor()->FindFieldByName(fields[i]),
+                     settings);
+  return layer;
+}
+
+/// A param_str that is no number has no effect, as there.
+caffe::LayerParameter scored_detections(const caffe::LayerParameter& python) {
+  caffe::LayerParameter layer = python;
+  layer.set_type("ScoreDetections");
+  layer.clear_python_param();
+  const std::vector<std::string> words = listed(python.python_param().param_str());
+  float threshold = 0;
+  const char* const end = words[0].data() + words[0].size();
+  if (words.size() == 1 && !words[0].empty() && std::from_chars(words[0].data(), end, threshold).ptr == end)
+    layer.mutable_score_detections_param()->set_overlap_threshold(threshold);
+  return layer;
+}
+
+/// NVIDIA's DetectNet.
+std::optional<caffe::LayerParameter> detectnet_layer(const caffe::LayerParameter& python) {
+  const caffe::PythonParameter& code = python.python_param();
+  const std::string room = "caffe.layers.detectnet.";
+  if (code.module() == room + "clustering" &&
+      (code.layer() == "ClusterDetections" || code.layer() == "ClusterGroundtruth"))
+    return clustered_boxes(python);
+  if (code.module() != room + "mean_ap") return std::nullopt;
+  if (code.layer() == "ScoreDetections") return scored_detections(python);
+  if (code.layer() != "mAP") return std::nullopt;
+  caffe::LayerParameter layer = python;
+  layer.set_type("PrecisionRecall");
+  layer.clear_python_param();
+  return layer;
+}
+
 }  // namespace
 
 std::optional<caffe::LayerParameter> native_layer(const caffe::LayerParameter& python, Phase phase) {
   const caffe::PythonParameter& code = python.python_param();
   if (auto data = python_data(python, phase)) return data;
+  if (auto layer = detectnet_layer(python)) return layer;
   if (code.module() == "spatial_dropout" && code.layer() == "SpatialDropoutLayer")
     return spatial_dropout(python);
   if (code.module() == "pyloss" && code.layer() == "EuclideanLossLayer") {

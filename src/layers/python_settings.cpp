@@ -105,6 +105,11 @@ std::vector<PythonSetting> python_settings(const caffe::LayerParameter& layer) {
   return entries;
 }
 
+void refuse_python_key(const caffe::LayerParameter& layer, const std::string& key,
+                       const std::vector<std::string>& known) {
+  refuse_python(layer, "param_str has the key ", quoted(key), "; known are ", join(known, ", "));
+}
+
 void set_python_field(const caffe::LayerParameter& layer, const PythonSetting& entry,
                       const google::protobuf::FieldDescriptor& field, google::protobuf::Message& settings) {
   settings.GetReflection()->ClearField(&settings, &field);

@@ -27,6 +27,10 @@ template <class... Parts>
 /// Of param_str, a dictionary as YAML writes it. Throws bad_input saying where it is anything else.
 std::vector<PythonSetting> python_settings(const caffe::LayerParameter& layer);
 
+/// For a key that the layer does not know.
+[[noreturn]] void refuse_python_key(const caffe::LayerParameter& layer, const std::string& key,
+                                    const std::vector<std::string>& known);
+
 /// Sets a field to what a setting says. Throws bad_input naming the setting if the field cannot be that.
 void set_python_field(const caffe::LayerParameter& layer, const PythonSetting& setting,
                       const google::protobuf::FieldDescriptor& field, google::protobuf::Message& settings);

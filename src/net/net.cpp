@@ -22,8 +22,6 @@
 namespace banyan {
 namespace {
 
-caffe::Phase phase_of(Phase phase) { return phase == Phase::train ? caffe::TRAIN : caffe::TEST; }
-
 caffe::NetParameter define_net(const caffe::NetParameter& parameter, const NetOptions& options) {
   if (parameter.layers_size() > 0)
     bad_input("the net is written in an older format (`layers`); it must be upgraded before it is used");
@@ -60,7 +58,7 @@ void check_names(const std::vector<std::unique_ptr<Layer>>& layers) {
 LayerOptions layer_options(const NetOptions& net, const std::string& name, caffe::Phase phase) {
   LayerOptions options;
   options.sync_batch_norm = net.sync_batch_norm;
-  options.phase = phase == caffe::TRAIN ? Phase::train : Phase::test;
+  options.phase = phase_of(phase);
   options.net_phase = net.phase;
   options.dtype = net.dtype;
   options.channels_last = net.channels_last;

@@ -749,7 +749,8 @@ class WireUplink::State {
   /// What the devices of this process do.
   ProcessReport report() {
     const std::lock_guard<std::mutex> lock(mutex_);
-    note_stop();
+    // Of one moment: a stop between two would count.
+    const Clock::time_point now = looked_ + note_stop();
     ProcessReport report;
     report.shares = sharing_.under_way;
     report.moves = moves_;
@@ -763,7 +764,7 @@ class WireUplink::State {
       report.any_waits = report.any_waits || waits;
       report.all_wait = report.all_wait && waits;
       if (!waits && activity->state().stage == Stage::data) {
-        const auto stuck = Clock::now() - std::max(activity->last_beat(), runs_since_);
+        const auto stuck = now - std::max(activity->last_beat(), runs_since_);
         report.stuck = std::max(report.stuck, std::chrono::duration<double>(stuck).count());
       }
       if (slowest == nullptr || (slowest_waits && !waits) ||

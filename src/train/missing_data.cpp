@@ -92,7 +92,7 @@ std::vector<Shape> shapes_to_fill(const caffe::LayerParameter& layer, Phase phas
   try {
     LayerOptions options;
     options.phase = phase;
-    if (layer.has_phase()) options.phase = layer.phase() == caffe::TRAIN ? Phase::train : Phase::test;
+    if (layer.has_phase()) options.phase = phase_of(layer.phase());
     const std::unique_ptr<Layer> made = make_layer(layer, options);
     if (!made->traits().filled_by_user) return shapes;
     check_arity(layer, made->traits().arity, layer.top_size());
@@ -110,7 +110,7 @@ std::vector<Shape> shapes_to_fill(const caffe::LayerParameter& layer, Phase phas
 void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& state, bool passes,
                       std::map<std::string, Shape>& shapes) {
   const caffe::NetParameter kept = filter_net(net, state);
-  const Phase phase = state.phase() == caffe::TRAIN ? Phase::train : Phase::test;
+  const Phase phase = phase_of(state.phase());
   for (const caffe::LayerParameter& layer : kept.layer()) {
     if (layer.bottom_size() > 0 || layer.top_size() == 0 || !stand_in_shapes(layer, shapes).empty()) continue;
     if (const auto filled = passes ? shapes_to_fill(layer, phase) : std::vector<Shape>{}; !filled.empty()) {

@@ -203,7 +203,7 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
   std::map<std::string, Shape> shapes = options.shapes;
   if (options.missing_data) {
     caffe::NetState state;
-    state.set_phase(options.phase == Phase::train ? caffe::TRAIN : caffe::TEST);
+    state.set_phase(phase_of(options.phase));
     add_to_state(state, options.level, options.stages);
     add_missing_data(parameter, state, !shapes_only, shapes);
   }

@@ -59,7 +59,7 @@ void Replica::drain() noexcept {
 std::unique_ptr<Net> Replica::make_net(const SolverNet& definition, const std::string& name) {
   const caffe::NetState& state = definition.net.state();
   NetOptions options;
-  options.phase = state.phase() == caffe::TRAIN ? Phase::train : Phase::test;
+  options.phase = phase_of(state.phase());
   options.level = state.level();
   options.stages.assign(state.stage().begin(), state.stage().end());
   options.dtype = tensor_type(run_.options.precision);

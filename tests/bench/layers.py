@@ -115,6 +115,38 @@ def regions(width, height):
     return draw
 
 
+def listed_boxes(shape, noise):
+    """Lists of boxes, one for each sample."""
+    return boxes_with_classes(2)((shape[0] * shape[1], 5), noise)
+
+
+def grid_boxes(shape, noise):
+    """Left, top, right and bottom from the corner of each cell."""
+    values = array.array("f")
+    for _ in range(shape[0]):
+        for low, high in ((-60, 0), (-40, 0), (16, 80), (16, 60)):
+            values.extend(noise.uniform(low, high) for _ in range(shape[2] * shape[3]))
+    return values
+
+
+def labelled_objects(shape, noise):
+    """DetectNet's labels: a first row, then left, top, width, height, angle and class in an image of 1248 x 352 pixels."""
+    values = array.array("f")
+    for _ in range(shape[0]):
+        values.extend((shape[2] - 1, 16, *[0] * 14))
+        for _ in range(shape[2] - 1):
+            values.extend((noise.randrange(1000), noise.randrange(250), noise.randrange(40, 199), noise.randrange(30, 99)))
+            values.extend((0, 1, *[0] * 10))
+    return values
+
+
+def verdicts(shape, noise):
+    """ScoreDetections' rows."""
+    values = listed_boxes(shape, noise)
+    values[4::5] = array.array("f", (noise.randrange(4) for _ in range(shape[0] * shape[1])))
+    return values
+
+
 def priors(shape, noise):
     """Boxes of many sizes all over the image, and Caffe's variances."""
     count, values = shape[2] // 4, array.array("f")
@@ -526,6 +558,34 @@ CASES = {
         "DetectionEvaluate detection_evaluate_param { num_classes: 21 }",
         constant=("found", "truth"),
         passes=1,
+    ),
+    "DetectNetTransformation": Case(
+        {"images": ((2, 3, 384, 1248), below(256)), "labels": ((2, 1, 13, 16), labelled_objects)},
+        "DetectNetTransformation detectnet_groundtruth_param { stride: 16 image_size_y: 352 }",
+        constant=("images", "labels"),
+        passes=1,
+        tops=2,
+    ),
+    "ClusterDetections": Case(
+        {"coverage": ((2, 1, 22, 78), positive), "boxes": ((2, 4, 22, 78), grid_boxes)},
+        "ClusterDetections cluster_boxes_param { image_size_y: 352 rect_eps: 0.2 }",
+        constant=("coverage", "boxes"),
+        passes=1,
+    ),
+    "ClusterGroundtruth": Case(
+        {"coverage": ((2, 1, 22, 78), zero_or_one), "boxes": ((2, 4, 22, 78), grid_boxes)},
+        "ClusterGroundtruth cluster_boxes_param { image_size_y: 352 max_boxes: 1716 }",
+        constant=("coverage", "boxes"),
+        passes=1,
+    ),
+    "ScoreDetections": Case(
+        {"truth": ((2, 50, 5), listed_boxes), "found": ((2, 50, 5), listed_boxes)},
+        "ScoreDetections",
+        constant=("truth", "found"),
+        passes=1,
+    ),
+    "PrecisionRecall": Case(
+        {"rows": ((2, 100, 5), verdicts)}, "PrecisionRecall", constant=("rows",), passes=1, tops=3
     ),
 }
 

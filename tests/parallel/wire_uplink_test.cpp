@@ -10,6 +10,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <iostream>
 #include <random>
 #include <thread>
 
@@ -832,12 +833,15 @@ TEST(WireUplinkDeathTest, TimeInWhichTheProcessWasStoppedIsNoTimeWithoutData) {
           done = true;
           EXPECT_GT(longest, 0) << "the time since then does count";
           EXPECT_LT(longest, ran - kStop + 1);  // one second for what is no stop yet
+          if (testing::Test::HasFailure()) std::cerr << longest << " of " << ran << " s\n";
         },
         [](int, WireUplinkOptions& options) {
           options = served_options();
           options.watchdog_seconds = 60;
         });
     EXPECT_THAT(errors, testing::Each(""));
+    if (testing::Test::HasFailure())
+      for (const auto& error : errors) std::cerr << error << '\n';
     ::_exit(testing::Test::HasFailure() ? 3 : 0);
   };
   EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");

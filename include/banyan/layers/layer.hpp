@@ -24,6 +24,8 @@ namespace banyan {
 using Blobs = std::vector<Blob*>;
 
 enum class Phase : std::uint8_t { train, test };
+inline Phase phase_of(caffe::Phase phase) { return phase == caffe::TRAIN ? Phase::train : Phase::test; }
+inline caffe::Phase phase_of(Phase phase) { return phase == Phase::train ? caffe::TRAIN : caffe::TEST; }
 
 enum class ParameterKind : std::uint8_t {
   learnable,
@@ -95,6 +97,7 @@ struct LayerTraits {
   Arity arity = {};
   bool source = false;          ///< prepare() takes a batch and sets the shapes of the outputs
   bool filled_by_user = false;  ///< a source that writes nothing: its outputs hold zeros until they are set
+  bool needs_values = false;    ///< filled_by_user: a pass before they are set is refused
   bool loss = false;            ///< output 0 has loss weight 1 unless the file gives one
   /// choose_samples() decides in each forward pass how many samples (axis 0) the outputs hold.
   bool chooses_samples = false;

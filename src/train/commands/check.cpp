@@ -64,7 +64,7 @@ class PhaseCheck {
   const caffe::NetParameter& net() const { return net_; }
   void run() {
     if (!filtered_) return;
-    const Phase phase = net_.state().phase() == caffe::TRAIN ? Phase::train : Phase::test;
+    const Phase phase = phase_of(net_.state().phase());
     if (net_.layer_size() == 0) {
       findings_.problem(
           cat(source_.origin, ": the net has no layer for phase ", phase == Phase::train ? "TRAIN" : "TEST"));

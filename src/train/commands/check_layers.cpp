@@ -45,9 +45,8 @@ class LayerCheck {
     }
     try {
       LayerOptions options;
-      options.phase = options.net_phase = net_.state().phase() == caffe::TRAIN ? Phase::train : Phase::test;
-      if (parameter.has_phase())
-        options.phase = parameter.phase() == caffe::TRAIN ? Phase::train : Phase::test;
+      options.phase = options.net_phase = phase_of(net_.state().phase());
+      if (parameter.has_phase()) options.phase = phase_of(parameter.phase());
       const std::unique_ptr<Layer> layer = make_layer(parameter, options);
       const int count = output_count(parameter, layer->traits());
       check_arity(parameter, layer->traits().arity, count);
@@ -84,7 +83,7 @@ class LayerCheck {
     const std::string source = missing_source(parameter);
     if (shapes.empty() && source.empty()) {
       set_up(layer, {}, outputs);
-      if (layer.traits().filled_by_user && parameter.type() != "Input")
+      if (layer.traits().needs_values)
         findings_.remark(cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(),
                              "): a program of your own fills its blobs (Session::set_input), ",
                              quoted(outputs[0]->name), " with the shape ", outputs[0]->shape.to_string(),

@@ -95,7 +95,7 @@ Nets::Nets(const TrainOptions& options, Findings& findings) : options_(options) 
 std::unique_ptr<Net> Nets::build(const caffe::NetParameter& net, const std::string& origin,
                                  Activity& activity) const {
   NetOptions how;
-  how.phase = net.state().phase() == caffe::TRAIN ? Phase::train : Phase::test;
+  how.phase = phase_of(net.state().phase());
   how.level = net.state().level();
   how.stages.assign(net.state().stage().begin(), net.state().stage().end());
   how.dtype = tensor_type(options_.precision);
@@ -116,10 +116,8 @@ void Nets::add(int test, SolverNet definition, Findings& findings) {
   for (const LearnableParameter& parameter : built.net->parameters()) parameters += parameter.count;
   std::string of_zeros, of_nothing;
   for (const auto& layer : built.net->layers())
-    if (layer->traits().filled_by_user) {
-      const bool zeros = layer->parameter().type() == "Input" && !layer->parameter().has_python_param();
-      (zeros ? of_zeros : of_nothing) = layer->name();
-    }
+    if (layer->traits().filled_by_user)
+      (layer->traits().needs_values ? of_nothing : of_zeros) = layer->name();
   const std::string text =
       cat(quoted(built.net->name()), ": ", count_text(built.net->layers().size(), "layer"), ", ",
           count_text(static_cast<std::uint64_t>(parameters), "parameter"), ", batch ", built.batch,
