@@ -167,7 +167,7 @@ DetectNetChanges::DetectNetChanges(const caffe::DetectNetAugmentationParameter& 
   check("hue_rotation_prob", settings.hue_rotation_prob(), 0, 1);
   check("desaturation_prob", settings.desaturation_prob(), 0, 1);
   check("desaturation_max", settings.desaturation_max(), 0, 1);
-  check("scale_min", settings.scale_min(), 0.01, 100);
+  check("scale_min", settings.scale_min(), 0.01F, 100);
   check("scale_max", settings.scale_max(), settings.scale_min(), 100);
   check("max_rotate_degree", settings.max_rotate_degree(), 0, 180);
   check("hue_rotation", settings.hue_rotation(), 0);

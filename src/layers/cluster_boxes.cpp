@@ -57,6 +57,10 @@ class BoxClusterLayer : public Layer {
       refuse("an image of ", s.image_size_x(), " x ", s.image_size_y(), " holds no cell of ", s.stride(),
              " pixels");
     if (s.max_boxes() == 0) refuse("max_boxes must be positive");
+    constexpr std::uint32_t kMost = 1'000'000'000;
+    if (s.rect_threshold() > kMost || s.min_height() > kMost)
+      refuse("rect_threshold and min_height must be at most ", kMost, "; found ", s.rect_threshold(), " and ",
+             s.min_height());
     if (outputs.size() != s.num_classes())
       refuse("there are ", outputs.size(), " outputs; expected one for each of the ", s.num_classes(),
              " classes");

@@ -7,7 +7,9 @@
 //
 // Random changes in training depend on the sample's place in the whole batch and the pass. The host does the
 // work, waiting for the device.
+#include <atomic>
 #include <cmath>
+#include <new>
 #include <utility>
 
 #include "banyan/base/log.hpp"
@@ -89,8 +91,8 @@ class DetectNetTransformationLayer : public Layer {
     std::vector<double> changed(static_cast<std::size_t>(samples * changed_pixels)),
         cells(static_cast<std::size_t>(samples * targets));
     const ops::RandomKey key{pass.seed, ops::stream_of(name().c_str()), 0};
-#pragma omp parallel for schedule(dynamic) num_threads(pass.context->device().threads())
-    for (std::int64_t sample = 0; sample < samples; ++sample) {
+    std::atomic<bool> no_memory{false};
+    const auto write = [&](std::int64_t sample) {
       const auto item = static_cast<std::uint64_t>(pass.draw) << 32 |
                         static_cast<std::uint64_t>(pass.samples.first + sample * pass.samples.stride);
       const data::ImageChange how = changes_.draw(height, width, key, item);
@@ -100,7 +102,17 @@ class DetectNetTransformationLayer : public Layer {
       std::copy(image.values.begin(), image.values.end(), changed.begin() + sample * changed_pixels);
       grid_.write(changes_.change(std::move(objects[static_cast<std::size_t>(sample)]), height, width, how),
                   cells.data() + sample * targets);
-    }
+    };
+#pragma omp parallel for schedule(dynamic) num_threads(pass.context->device().threads())
+    for (std::int64_t sample = 0; sample < samples; ++sample) try {
+        write(sample);
+      } catch (const std::bad_alloc&) {  // no exception may leave the loop
+        no_memory = true;
+      }
+    if (no_memory)
+      runtime_failure("layer ", quoted(name()), " (", type(), "): there is no memory for changed images of ",
+                      width, " x ", height, ", enlarged up to ",
+                      parameter_.detectnet_augmentation_param().scale_max(), " times (scale_max)");
     set_values(*pass.context, changed, outputs[0]->data);
     set_values(*pass.context, cells, outputs[1]->data);
   }

@@ -4,8 +4,8 @@
 #include "layers/python_layers.hpp"
 
 #include <algorithm>
-#include <charconv>
 
+#include "banyan/base/number.hpp"
 #include "layers/python_data.hpp"
 #include "layers/python_settings.hpp"
 
@@ -91,9 +91,12 @@ caffe::LayerParameter clustered_boxes(const caffe::LayerParameter& python) {
                   join(std::vector<std::string>(fields.begin(), fields.end()), ", "),
                   ", of which num_classes and max_boxes may be left out");
   caffe::ClusterBoxesParameter& settings = *layer.mutable_cluster_boxes_param();
-  for (std::size_t i = 0; i < std::min(words.size(), fields.size()); ++i)
+  for (std::size_t i = 0; i < std::min(words.size(), fields.size()); ++i) {
+    if (!number_in<double>(words[i]))  // protobuf's reader would take more than Python does
+      refuse_python(python, "param_str: ", fields[i], " cannot be ", quoted(words[i]));
     set_python_field(python, {fields[i], {words[i]}}, *settings.GetDescriptor()->FindFieldByName(fields[i]),
                      settings);
+  }
   return layer;
 }
 
@@ -103,10 +106,8 @@ caffe::LayerParameter scored_detections(const caffe::LayerParameter& python) {
   layer.set_type("ScoreDetections");
   layer.clear_python_param();
   const std::vector<std::string> words = listed(python.python_param().param_str());
-  float threshold = 0;
-  const char* const end = words[0].data() + words[0].size();
-  if (words.size() == 1 && !words[0].empty() && std::from_chars(words[0].data(), end, threshold).ptr == end)
-    layer.mutable_score_detections_param()->set_overlap_threshold(threshold);
+  const auto threshold = words.size() == 1 ? number_in<float>(words[0]) : std::nullopt;
+  if (threshold) layer.mutable_score_detections_param()->set_overlap_threshold(*threshold);
   return layer;
 }
 

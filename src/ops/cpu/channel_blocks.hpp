@@ -15,6 +15,14 @@
 
 namespace banyan::ops {
 
+#if defined(__AVX512F__)
+inline constexpr std::int64_t kRegisterBytes = 64;
+#elif defined(__AVX2__)
+inline constexpr std::int64_t kRegisterBytes = 32;
+#else
+inline constexpr std::int64_t kRegisterBytes = 16;
+#endif
+
 // Between vectors of 32-bit integers and bytes, which __builtin_convertvector would do one by one.
 
 #ifdef __AVX512F__
@@ -105,6 +113,15 @@ struct ChannelBlock {
       to = __builtin_bit_cast(Values, __builtin_convertvector(upper, Bits) << 16);
     }
   }
+  /// The factor of several products. GCC, tuned for AMD's processors, would read it for each of them again.
+  static void load_factor(const T* from, Values& to) {
+    Values values;
+    load(from, values);
+#ifdef __AVX2__
+    if constexpr (sizeof(Values) <= kRegisterBytes) asm("" : "+v"(values));  // NOLINT(hicpp-no-assembler)
+#endif
+    to = values;
+  }
   /// Rounds as BFloat16 does.
   static void store(const Values& from, T* to) {
     if constexpr (std::is_same_v<T, A>) {
@@ -161,14 +178,7 @@ struct SingleChannel {
 /// As many as fit into a register, and 4 at least: longer vectors GCC compares one element at a time.
 template <class T>
 constexpr std::int64_t block_lanes() {
-#if defined(__AVX512F__)
-  constexpr std::int64_t kRegister = 64;
-#elif defined(__AVX2__)
-  constexpr std::int64_t kRegister = 32;
-#else
-  constexpr std::int64_t kRegister = 16;
-#endif
-  return std::max<std::int64_t>(kRegister / sizeof(Arithmetic<T>), 4);
+  return std::max<std::int64_t>(kRegisterBytes / sizeof(Arithmetic<T>), 4);
 }
 
 /// The last `rest` channels, at most kLanes: by one block, or if there are not so many channels by smaller

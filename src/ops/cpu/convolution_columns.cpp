@@ -156,7 +156,9 @@ bool columns_pay(const ConvolutionGeometry& geometry, const Tensor& input, const
   if (s.taps() == 1 || s.pixels() * s.depth() > kLargestImage || s.batch < threads) return false;
   // Additions of few channels are slow, but oneDNN's vectors are nearly empty.
   if (s.channels < 16) return s.outputs >= 16 * s.channels && instruction_set() != InstructionSet::baseline;
-  return instruction_set() != InstructionSet::baseline && s.outputs >= 32 && fills_badly(s.channels);
+  if (s.outputs < 32 || !fills_badly(s.channels)) return false;
+  return instruction_set() == InstructionSet::avx512 ||
+         (instruction_set() == InstructionSet::avx2 && s.channels % 8 != 0);
 }
 
 }  // namespace banyan::ops

@@ -258,7 +258,7 @@ template <int P, int N, std::int64_t kLanes>
     for (int t = 0; t < T; ++t) {
       const float* weight = weights + taps[t].place;
 #pragma GCC unroll 8
-      for (int n = 0; n < N; ++n, weight += next) Block::load(weight, factors[t][n]);
+      for (int n = 0; n < N; ++n, weight += next) Block::load_factor(weight, factors[t][n]);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < P + T - 1; ++i, from += step)
@@ -380,7 +380,7 @@ void add_products(const Depthwise<kLanes>& s, const Tile& tile, const Product* t
     for (int k = 0; k < K; ++k) at[k] = x + taps[k].at;
     const float* from = dy;
     for (std::int64_t column = 0; column < end; column += step, from += s.channels) {
-      Block::load(from, gradient);
+      Block::load_factor(from, gradient);
       sums[K] += gradient;
 #pragma GCC unroll 9
       for (int k = 0; k < K; ++k) {

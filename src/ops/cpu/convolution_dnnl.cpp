@@ -340,13 +340,13 @@ class DnnlConvolution final : public Convolution {
       backward_weight_depthwise(context, geometry_, input, grad_output, adds, grad_weight, grad_bias);
       return true;
     }
-    if (own_kernels_ &&
-        products_pay_backward_weight(geometry_, input, grad_output, context.device().threads()))
+    if (const auto tile = by_winograd(WinogradPass::backward_weight, input, grad_output))
+      backward_weight_by_winograd(context, *tile, geometry_, input, grad_output, adds, grad_weight);
+    else if (own_kernels_ &&
+             products_pay_backward_weight(geometry_, input, grad_output, context.device().threads()))
       backward_weight_by_products(context, geometry_, input, grad_output, adds, grad_weight);
     else if (own_kernels_ && groups_pay(GroupPass::backward_weight, geometry_, input, grad_output))
       backward_weight_by_groups(context, geometry_, input, grad_output, adds, grad_weight);
-    else if (const auto tile = by_winograd(WinogradPass::backward_weight, input, grad_output))
-      backward_weight_by_winograd(context, *tile, geometry_, input, grad_output, adds, grad_weight);
     else
       return false;
     if (!grad_bias.defined()) return true;

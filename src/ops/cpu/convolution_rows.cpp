@@ -32,6 +32,7 @@ struct Tile<8> {  // AVX2: 15 of 16 registers
 };
 constexpr int kDots = 8;  ///< dot products at a time
 
+constexpr std::int64_t kMostSums = std::int64_t{1} << 20;  ///< of a thread, with AVX2
 constexpr int kMostPositions = 8;  ///< of the kernel at a time: more addresses would not stay in registers
 constexpr std::int64_t kRowsAtATime = 8;  ///< of output pixels
 
@@ -172,7 +173,7 @@ void vectors_of(const Rows<kLanes>& s, const Ordered& ordered, const Group& grou
     for (std::int64_t k = 0; k < row; ++k, weights += N * kLanes) {
       Vector weight[N];
 #pragma GCC unroll 3
-      for (int n = 0; n < N; ++n) Block::load(weights + n * kLanes, weight[n]);
+      for (int n = 0; n < N; ++n) Block::load_factor(weights + n * kLanes, weight[n]);
 #pragma GCC unroll 24
       for (int p = 0; p < P; ++p) {
         const float value = x[k + p / kNear * far + distance[p % kNear]];
@@ -285,7 +286,7 @@ void add_vectors(const Rows<kLanes>& s, const std::int64_t* offset, const Group&
     for (std::int64_t column = 0; column < end; column += step, dy += outputs) {
       Vector gradient[N];
 #pragma GCC unroll 3
-      for (int n = 0; n < N; ++n) Block::load(dy + first[n], gradient[n]);
+      for (int n = 0; n < N; ++n) Block::load_factor(dy + first[n], gradient[n]);
 #pragma GCC unroll 8
       for (int k = 0; k < K; ++k) {
         const float value = at[k][column];
@@ -469,11 +470,8 @@ bool rows_pay_forward(const ConvolutionGeometry& geometry, const Tensor& input, 
   switch (instruction_set()) {
     case InstructionSet::avx512:
       return geometry.out_channels % 16 != 0 && (depth >= 64 || in == 1);
-    case InstructionSet::avx2: {
-      constexpr std::int64_t kTogether = Tile<8>::sums / Tile<8>::vectors;  // pixels of a row
-      const std::int64_t row = output.shape()[3], places = (row + kTogether - 1) / kTogether * kTogether;
-      return geometry.out_channels % 8 != 0 && depth >= 128 && 4 * row >= 3 * places;
-    }
+    case InstructionSet::avx2:
+      return geometry.out_channels % 8 != 0 && depth >= 128;
     case InstructionSet::baseline:
       break;
   }
@@ -489,7 +487,8 @@ bool rows_pay_backward_weight(const ConvolutionGeometry& geometry, const Tensor&
       if (taps(geometry) == 1) return in <= 64;
       return in <= 16 || (rest > 0 && rest <= (in <= 32 ? 4 : 2));
     case InstructionSet::avx2:
-      return taps(geometry) > 1;
+      // Every thread has sums of all weights.
+      return taps(geometry) > 1 && taps(geometry) * in * geometry.out_channels <= kMostSums;
     case InstructionSet::baseline:
       break;
   }

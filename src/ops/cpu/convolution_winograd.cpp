@@ -426,7 +426,7 @@ void multiply(const Sizes<kStep>& s, std::int64_t count, const float* tiles, con
 #pragma GCC unroll 2
       for (int n = 0; n < N; ++n) __builtin_prefetch(next + n * kLanes, 0, 2);
 #pragma GCC unroll 2
-      for (int n = 0; n < N; ++n) Block::load(weights + n * kLanes, weight[n]);
+      for (int n = 0; n < N; ++n) Block::load_factor(weights + n * kLanes, weight[n]);
 #pragma GCC unroll 24
       for (int p = 0; p < P; ++p) {
         const float value = tiles[p * kLanes + k];
@@ -570,7 +570,7 @@ void add_products(std::int64_t count, const float* inputs, const float* gradient
   for (std::int64_t t = 0; t < count; ++t, inputs += kLanes, gradients += kLanes) {
     Vector gradient[N];
 #pragma GCC unroll 2
-    for (int n = 0; n < N; ++n) Block::load(gradients + n * count * kLanes, gradient[n]);
+    for (int n = 0; n < N; ++n) Block::load_factor(gradients + n * count * kLanes, gradient[n]);
 #pragma GCC unroll 16
     for (int k = 0; k < K; ++k) {
       const float value = inputs[k];

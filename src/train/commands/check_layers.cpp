@@ -58,6 +58,8 @@ class LayerCheck {
       if (known)
         known = layer->traits().source ? set_up_source(*layer, parameter, outputs)
                                        : set_up(*layer, inputs, outputs);
+      else
+        layer->check_settings();
       for (const Parameter& p : layer->parameters()) check_filler(p.filler, p.shape);
       for (int i = 0; known && i < parameter.top_size(); ++i) {
         static_cast<void>(outputs[i]->shape.count());  // throws if there are too many

@@ -72,7 +72,8 @@ std::vector<const google::protobuf::FieldDescriptor*> settings_of(const std::str
   const std::unique_ptr<Layer> layer = plain_layer(type);
   std::vector<std::string> names;
   if (!layer_info(type).message.empty()) names.push_back(layer_info(type).message);
-  if (type == "DetectNetTransformation") names.emplace_back("detectnet_augmentation_param");
+  if (type == "DetectNetTransformation")
+    names.insert(names.end(), {"detectnet_augmentation_param", "transform_param"});
   // HDF5Data refuses it.
   if (dynamic_cast<data::BatchSource*>(layer.get()) != nullptr && type != "HDF5Data")
     names.emplace_back("transform_param");
