@@ -184,21 +184,16 @@ ImageChange DetectNetChanges::draw(int height, int width, const ops::RandomKey& 
   }
   // Always the same number of draws, so that no setting changes what another one's draws are.
   ItemDraws draws(key, item);
-  const auto draw = [&](double probability, double low, double high, double& to) {
-    const bool wanted = draws.next() < probability;
-    const double value = draws.between(low, high);
-    if (wanted) to = value;
-  };
   const double most = std::min<double>(settings_.hue_rotation(), 180);
-  draw(settings_.hue_rotation_prob(), -most, most, how.hue);
-  draw(settings_.desaturation_prob(), 1 - settings_.desaturation_max(), 1, how.saturation);
+  draws.maybe(settings_.hue_rotation_prob(), -most, most, how.hue);
+  draws.maybe(settings_.desaturation_prob(), 1 - settings_.desaturation_max(), 1, how.saturation);
   how.flip = draws.next() < settings_.flip_prob();
   double scale = 1;
-  draw(settings_.scale_prob(), settings_.scale_min(), settings_.scale_max(), scale);
+  draws.maybe(settings_.scale_prob(), settings_.scale_min(), settings_.scale_max(), scale);
   how.height = std::max(1, static_cast<int>(std::lround(height * scale)));
   how.width = std::max(1, static_cast<int>(std::lround(width * scale)));
-  draw(settings_.rotation_prob(), -settings_.max_rotate_degree(), settings_.max_rotate_degree(),
-       how.rotation);
+  draws.maybe(settings_.rotation_prob(), -settings_.max_rotate_degree(), settings_.max_rotate_degree(),
+              how.rotation);
 
   int inner_height = how.height, inner_width = how.width;
   if (how.rotation != 0) {

@@ -74,17 +74,12 @@ void check_distortion(const caffe::DistortionParameter& d, const std::string& la
 Distortion draw_distortion(const caffe::DistortionParameter& settings, ItemDraws& draws) {
   Distortion drawn;
   drawn.contrast_first = draws.next() >= 0.5;
-  const auto draw = [&](double probability, double low, double high, double& to) {
-    const bool wanted = draws.next() < probability;
-    const double value = draws.between(low, high);
-    if (wanted) to = value;
-  };
-  draw(settings.brightness_prob(), -settings.brightness_delta(), settings.brightness_delta(),
-       drawn.brightness);
-  draw(settings.contrast_prob(), settings.contrast_lower(), settings.contrast_upper(), drawn.contrast);
-  draw(settings.saturation_prob(), settings.saturation_lower(), settings.saturation_upper(),
-       drawn.saturation);
-  draw(settings.hue_prob(), -settings.hue_delta(), settings.hue_delta(), drawn.hue);
+  draws.maybe(settings.brightness_prob(), -settings.brightness_delta(), settings.brightness_delta(),
+              drawn.brightness);
+  draws.maybe(settings.contrast_prob(), settings.contrast_lower(), settings.contrast_upper(), drawn.contrast);
+  draws.maybe(settings.saturation_prob(), settings.saturation_lower(), settings.saturation_upper(),
+              drawn.saturation);
+  draws.maybe(settings.hue_prob(), -settings.hue_delta(), settings.hue_delta(), drawn.hue);
   const bool reordered = draws.next() < settings.random_order_prob();
   const int first = draws.below(3), second = draws.below(2);
   if (reordered) {

@@ -21,6 +21,12 @@ class ItemDraws {
     return ops::uniform01(numbers_.v[used_++ % 4]);
   }
   double between(double low, double high) { return low + (high - low) * next(); }
+  /// With this probability `to` becomes a number between the two; draws both in any case.
+  void maybe(double probability, double low, double high, double& to) {
+    const bool wanted = next() < probability;
+    const double value = between(low, high);
+    if (wanted) to = value;
+  }
   /// Below `count`, which must be positive.
   int below(int count) { return static_cast<int>(next() * count); }
 

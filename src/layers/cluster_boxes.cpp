@@ -19,9 +19,8 @@
 
 #include "banyan/base/log.hpp"
 #include "banyan/base/number.hpp"
-#include "banyan/layers/layer.hpp"
 #include "banyan/tensor/half.hpp"
-#include "banyan/tensor/values.hpp"
+#include "layers/box_layer.hpp"
 #include "layers/rectangle_groups.hpp"
 
 namespace banyan {
@@ -39,16 +38,10 @@ double decimal_of(float value) {
   return number_in<double>({text, end}).value();
 }
 
-class BoxClusterLayer : public Layer {
+class BoxClusterLayer : public BoxLayer {
  public:
   BoxClusterLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options,
-              {.arity = {2, 2, 1, -1},
-               .backward_reads_inputs = false,
-               .backward_reads_outputs = false,
-               .repeatable = false,
-               .differentiable_inputs = 0}),
-        settings_(parameter_.cluster_boxes_param()) {}
+      : BoxLayer(parameter, options, {2, 2, 1, -1}), settings_(parameter_.cluster_boxes_param()) {}
 
   void setup(const Blobs&, const Blobs& outputs) override {
     const auto& s = settings_;
@@ -98,7 +91,6 @@ class BoxClusterLayer : public Layer {
       set_values(*pass.context, rows, outputs[label]->data);
     }
   }
-  void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 
  protected:
   /// Is the cell's box one of the class?

@@ -15,23 +15,17 @@
 #include "banyan/base/log.hpp"
 #include "banyan/data/augmenter.hpp"
 #include "banyan/data/detectnet.hpp"
-#include "banyan/layers/layer.hpp"
-#include "banyan/tensor/values.hpp"
+#include "layers/box_layer.hpp"
 
 namespace banyan {
 namespace {
 
 constexpr std::int64_t kNumbersOfObject = 16;  // numbers per object
 
-class DetectNetTransformationLayer : public Layer {
+class DetectNetTransformationLayer : public BoxLayer {
  public:
   DetectNetTransformationLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options,
-              {.arity = {2, 2, 2, 2},
-               .backward_reads_inputs = false,
-               .backward_reads_outputs = false,
-               .repeatable = false,
-               .differentiable_inputs = 0}),
+      : BoxLayer(parameter, options, {2, 2, 2, 2}),
         changes_(parameter_.detectnet_augmentation_param(), parameter_.detectnet_groundtruth_param(),
                  options.phase == Phase::train, parameter_.name()),
         grid_(parameter_.detectnet_groundtruth_param(), parameter_.name()) {}
@@ -94,7 +88,7 @@ class DetectNetTransformationLayer : public Layer {
     std::atomic<bool> no_memory{false};
     const auto write = [&](std::int64_t sample) {
       const auto item = static_cast<std::uint64_t>(pass.draw) << 32 |
-                        static_cast<std::uint64_t>(pass.samples.first + sample * pass.samples.stride);
+                        static_cast<std::uint64_t>(global_sample(pass, sample));
       const data::ImageChange how = changes_.draw(height, width, key, item);
       const double* from = images.values.data() + sample * pixels;
       const data::Planes image =
@@ -116,11 +110,6 @@ class DetectNetTransformationLayer : public Layer {
     set_values(*pass.context, changed, outputs[0]->data);
     set_values(*pass.context, cells, outputs[1]->data);
   }
-  void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
-
-  void check_results(Context&) override {
-    if (!problem_.empty()) refuse(std::exchange(problem_, {}));
-  }
 
  private:
   data::Planes read_mean(const std::string& path) const {
@@ -138,18 +127,15 @@ class DetectNetTransformationLayer : public Layer {
     if (count == 0) return objects;
     if (!(count >= 0 && count <= static_cast<double>(rows) && count == std::floor(count)) ||
         row[1] != kNumbersOfObject) {
-      if (problem_.empty())
-        problem_ = cat("the label of sample ", sample, " begins with ", count, ", ", row[1],
-                       "; expected the number of its objects, at most ", rows, ", and 16");
+      note("the label of sample ", sample, " begins with ", count, ", ", row[1],
+           "; expected the number of its objects, at most ", rows, ", and 16");
       return objects;
     }
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(count); ++i) {
       row += kNumbersOfObject;
       if (!(std::isfinite(row[0] + row[1] + row[2] + row[3]) && row[5] >= 0 && row[5] < 4e9)) {
-        if (problem_.empty())
-          problem_ =
-              cat("object ", i, " of sample ", sample, " is ", row[0], ", ", row[1], ", ", row[2], ", ",
-                  row[3], " with the class ", row[5], "; expected finite pixels and a class from 0");
+        note("object ", i, " of sample ", sample, " is ", row[0], ", ", row[1], ", ", row[2], ", ", row[3],
+             " with the class ", row[5], "; expected finite pixels and a class from 0");
         continue;
       }
       objects.push_back({row[0], row[1], row[2], row[3], static_cast<std::uint32_t>(row[5])});
@@ -161,7 +147,6 @@ class DetectNetTransformationLayer : public Layer {
   data::CoverageGrid grid_;
   data::Planes mean_image_;
   std::vector<float> mean_;
-  std::string problem_;
 };
 
 const RegisterLayer<DetectNetTransformationLayer> registered_detectnet_transformation(

@@ -4,21 +4,16 @@
 // percent, of the batch; 0 where there is nothing to divide by. Tests show their means over batches.
 //
 // The host does the work, waiting for the device.
-#include "banyan/layers/layer.hpp"
-#include "banyan/tensor/values.hpp"
+
+#include "layers/box_layer.hpp"
 
 namespace banyan {
 namespace {
 
-class PrecisionRecallLayer : public Layer {
+class PrecisionRecallLayer : public BoxLayer {
  public:
   PrecisionRecallLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options,
-              {.arity = {1, 1, 3, 3},
-               .backward_reads_inputs = false,
-               .backward_reads_outputs = false,
-               .repeatable = false,
-               .differentiable_inputs = 0}) {}
+      : BoxLayer(parameter, options, {1, 1, 3, 3}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     if (inputs[0]->shape.axes() != 3 || inputs[0]->shape[2] != 5)
@@ -40,7 +35,6 @@ class PrecisionRecallLayer : public Layer {
     set_values(*pass.context, {precision}, outputs[1]->data);
     set_values(*pass.context, {recall}, outputs[2]->data);
   }
-  void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 };
 
 const RegisterLayer<PrecisionRecallLayer> registered_precision_recall(

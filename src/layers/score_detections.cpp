@@ -7,21 +7,15 @@
 //
 // The host does the work, waiting for the device.
 #include "banyan/base/box.hpp"
-#include "banyan/layers/layer.hpp"
-#include "banyan/tensor/values.hpp"
+#include "layers/box_layer.hpp"
 
 namespace banyan {
 namespace {
 
-class ScoreDetectionsLayer : public Layer {
+class ScoreDetectionsLayer : public BoxLayer {
  public:
   ScoreDetectionsLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options,
-              {.arity = {2, 2, 1, 1},
-               .backward_reads_inputs = false,
-               .backward_reads_outputs = false,
-               .repeatable = false,
-               .differentiable_inputs = 0}) {}
+      : BoxLayer(parameter, options, {2, 2, 1, 1}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &truth = inputs[0]->shape, &detections = inputs[1]->shape;
@@ -41,7 +35,6 @@ class ScoreDetectionsLayer : public Layer {
             rows.data() + sample * outputs[0]->shape.count(1));
     set_values(*pass.context, rows, outputs[0]->data);
   }
-  void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 
  private:
   static std::vector<Box> boxes_of(const Values& lists, std::int64_t sample) {

@@ -38,8 +38,8 @@ struct ImageChange {
 /// that the net takes.
 class DetectNetChanges {
  public:
-  /// Throws bad_input for settings that make no sense. `layer`: its name, for
-  /// messages.
+  /// Throws bad_input for settings that make no sense. `layer`: its
+  /// name, for messages.
   DetectNetChanges(const caffe::DetectNetAugmentationParameter& settings,
                    const caffe::DetectNetGroundTruthParameter& grid, bool training, const std::string& layer);
 
@@ -65,8 +65,8 @@ class DetectNetChanges {
 /// of the box that is covered (without obj_norm at least 1); then one channel per class (1 or 0).
 class CoverageGrid {
  public:
-  /// Throws bad_input for settings that make no sense. `layer`: its name, for
-  /// messages.
+  /// Throws bad_input for settings that make no sense. `layer`: its
+  /// name, for messages.
   CoverageGrid(const caffe::DetectNetGroundTruthParameter& settings, const std::string& layer);
   std::int64_t channels() const { return 8 + classes_; }
   std::int64_t rows() const { return rows_; }
