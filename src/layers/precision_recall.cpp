@@ -4,7 +4,6 @@
 // percent, of the batch; 0 where there is nothing to divide by. Tests show their means over batches.
 //
 // The host does the work, waiting for the device.
-
 #include "layers/box_layer.hpp"
 
 namespace banyan {
