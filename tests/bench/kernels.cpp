@@ -282,81 +282,86 @@ void compare_convolutions(Device& device, const Options& options) {
     const auto by_groups = [&](ops::GroupPass pass) { return ops::groups_pay(pass, g, x, y); };
     using enum ops::GroupPass;
     const bool data_groups = by_groups(backward_data), weight_groups = by_groups(backward_weight);
-    const bool winograd = ops::winograd_applies(g, x, y);
+    const bool wide = ops::winograd_applies(ops::WinogradTile::wide_of_2, g, x, y);
+    const auto tile_of_2 = wide ? ops::WinogradTile::wide_of_2 : ops::WinogradTile::of_2;
+    const bool large_winograd = ops::winograd_applies(ops::WinogradTile::of_4, g, x, y);
+    const bool winograd = wide || large_winograd;
     const auto by_winograd = [&](ops::WinogradPass pass) { return ops::winograd_tile(pass, g, x, y); };
     const auto forward_winograd = by_winograd(ops::WinogradPass::forward);
     const auto data_winograd = by_winograd(ops::WinogradPass::backward_data);
     const auto weight_winograd = by_winograd(ops::WinogradPass::backward_weight);
-    using enum ops::WinogradTile;
+    constexpr auto of_4 = ops::WinogradTile::of_4;
     const bool depthwise = ops::depthwise_applies(g, x, y);
     const auto by_depthwise = [&](ops::DepthwisePass pass) { return ops::depthwise_pays(pass, g, x, y); };
     const bool forward_depthwise = by_depthwise(ops::DepthwisePass::forward);
     const bool data_depthwise = by_depthwise(ops::DepthwisePass::backward_data);
     const bool weight_depthwise = by_depthwise(ops::DepthwisePass::backward_weight);
-    compare(
-        options, c.text("forward"), 1e-3,
-        {{"oneDNN", [&] { library->forward(context, x, w, b, y); },
-          !forward_rows && !by_groups(forward) && !forward_winograd && !forward_depthwise},
-         {"rows", where(possible, [&] { ops::forward_by_rows(context, g, x, w, b, 1, y); }), forward_rows},
-         {"columns", nullptr},
-         {"products", nullptr},
-         {"turned", nullptr},
-         {"groups", where(groups, [&] { ops::forward_by_groups(context, g, x, w, b, 1, y); }),
-          by_groups(forward)},
-         {"Winograd 2",
-          where(winograd,
-                [&] { ops::forward_by_winograd(context, of_2, g, x, w, b, 1, Tensor(), false, y); }),
-          forward_winograd == of_2},
-         {"Winograd 4",
-          where(winograd,
-                [&] { ops::forward_by_winograd(context, of_4, g, x, w, b, 1, Tensor(), false, y); }),
-          forward_winograd == of_4},
-         {"depthwise", where(depthwise, [&] { ops::forward_depthwise(context, g, x, w, b, {}, y); }),
-          forward_depthwise}});
-    compare(options, c.text("weights"), 1e-3,
-            {{"oneDNN", [&] { library->backward_weight(context, x, y, w, none); },
-              !products && !weight && !weight_groups && !weight_winograd && !weight_depthwise},
-             {"rows", where(possible, [&] { ops::backward_weight_by_rows(context, g, x, y, w, none); }),
-              !products && weight},
+    compare(options, c.text("forward"), 1e-3,
+            {{"oneDNN", [&] { library->forward(context, x, w, b, y); },
+              !forward_rows && !by_groups(forward) && !forward_winograd && !forward_depthwise},
+             {"rows", where(possible, [&] { ops::forward_by_rows(context, g, x, w, b, 1, y); }),
+              forward_rows && !forward_winograd},
              {"columns", nullptr},
-             {"products",
-              where(products_apply, [&] { ops::backward_weight_by_products(context, g, x, y, true, w); }),
-              products},
+             {"products", nullptr},
              {"turned", nullptr},
-             {"groups", where(groups, [&] { ops::backward_weight_by_groups(context, g, x, y, true, w); }),
-              !products && weight_groups},
+             {"groups", where(groups, [&] { ops::forward_by_groups(context, g, x, w, b, 1, y); }),
+              by_groups(forward)},
              {"Winograd 2",
-              where(winograd, [&] { ops::backward_weight_by_winograd(context, of_2, g, x, y, true, w); }),
-              !products && weight_winograd == of_2},
+              where(winograd,
+                    [&] { ops::forward_by_winograd(context, tile_of_2, g, x, w, b, 1, Tensor(), false, y); }),
+              forward_winograd == tile_of_2},
              {"Winograd 4",
-              where(winograd, [&] { ops::backward_weight_by_winograd(context, of_4, g, x, y, true, w); }),
-              !products && weight_winograd == of_4},
-             {"depthwise",
-              where(depthwise, [&] { ops::backward_weight_depthwise(context, g, x, y, true, w, none); }),
-              weight_depthwise}});
-    const auto by_columns = [&] { ops::backward_data_by_columns(context, g, y, w, ops::column_values(), x); };
+              where(large_winograd,
+                    [&] { ops::forward_by_winograd(context, of_4, g, x, w, b, 1, Tensor(), false, y); }),
+              forward_winograd == of_4},
+             {"depthwise", where(depthwise, [&] { ops::forward_depthwise(context, g, x, w, b, {}, y); }),
+              forward_depthwise}});
     compare(
-        options, c.text("data"), 1e-3,
-        {{"oneDNN", [&] { library->backward_data(context, y, w, x); },
-          !data_products && !data && !turns && !data_groups && !data_winograd && !data_depthwise},
-         {"rows", nullptr},
-         {"columns", where(ops::is_plain_convolution(g, x, y), by_columns), data},
+        options, c.text("weights"), 1e-3,
+        {{"oneDNN", [&] { library->backward_weight(context, x, y, w, none); },
+          !products && !weight && !weight_groups && !weight_winograd && !weight_depthwise},
+         {"rows", where(possible, [&] { ops::backward_weight_by_rows(context, g, x, y, w, none); }),
+          !products && !weight_winograd && weight},
+         {"columns", nullptr},
          {"products",
-          where(ops::is_product(g) && g.group == 1,
-                [&] { ops::backward_data_by_products(context, g, y, w, x); }),
-          data_products},
-         {"turned", where(can_turn, [&] { turned->backward_data(context, y, w, x); }),
-          turns && !data_winograd},
-         {"groups",
-          where(groups && ops::groups_can_turn(g),
-                [&] { ops::backward_data_by_groups(context, g, y, w, x); }),
-          data_groups},
-         {"Winograd 2", where(winograd, [&] { ops::backward_data_by_winograd(context, of_2, g, y, w, x); }),
-          data_winograd == of_2},
-         {"Winograd 4", where(winograd, [&] { ops::backward_data_by_winograd(context, of_4, g, y, w, x); }),
-          data_winograd == of_4},
-         {"depthwise", where(depthwise, [&] { ops::backward_data_depthwise(context, g, y, w, x); }),
-          data_depthwise}});
+          where(products_apply, [&] { ops::backward_weight_by_products(context, g, x, y, true, w); }),
+          products && !weight_winograd},
+         {"turned", nullptr},
+         {"groups", where(groups, [&] { ops::backward_weight_by_groups(context, g, x, y, true, w); }),
+          !products && weight_groups},
+         {"Winograd 2",
+          where(winograd, [&] { ops::backward_weight_by_winograd(context, tile_of_2, g, x, y, true, w); }),
+          weight_winograd == tile_of_2},
+         {"Winograd 4",
+          where(large_winograd, [&] { ops::backward_weight_by_winograd(context, of_4, g, x, y, true, w); }),
+          weight_winograd == of_4},
+         {"depthwise",
+          where(depthwise, [&] { ops::backward_weight_depthwise(context, g, x, y, true, w, none); }),
+          weight_depthwise}});
+    const auto by_columns = [&] { ops::backward_data_by_columns(context, g, y, w, ops::column_values(), x); };
+    compare(options, c.text("data"), 1e-3,
+            {{"oneDNN", [&] { library->backward_data(context, y, w, x); },
+              !data_products && !data && !turns && !data_groups && !data_winograd && !data_depthwise},
+             {"rows", nullptr},
+             {"columns", where(ops::is_plain_convolution(g, x, y), by_columns), data && !data_winograd},
+             {"products",
+              where(ops::is_product(g) && g.group == 1,
+                    [&] { ops::backward_data_by_products(context, g, y, w, x); }),
+              data_products},
+             {"turned", where(can_turn, [&] { turned->backward_data(context, y, w, x); }),
+              turns && !data_winograd},
+             {"groups",
+              where(groups && ops::groups_can_turn(g),
+                    [&] { ops::backward_data_by_groups(context, g, y, w, x); }),
+              data_groups},
+             {"Winograd 2",
+              where(winograd, [&] { ops::backward_data_by_winograd(context, tile_of_2, g, y, w, x); }),
+              data_winograd == tile_of_2},
+             {"Winograd 4",
+              where(large_winograd, [&] { ops::backward_data_by_winograd(context, of_4, g, y, w, x); }),
+              data_winograd == of_4},
+             {"depthwise", where(depthwise, [&] { ops::backward_data_depthwise(context, g, y, w, x); }),
+              data_depthwise}});
   }
 }
 
@@ -376,7 +381,7 @@ void compare_narrow(Device& device, const Options& options) {
   for (const Case& c : cases) {
     const ConvolutionGeometry g = c.geometry();
     Tensor x = narrow(c.input()), y = narrow(c.output());
-    if (!ops::winograd_applies(g, x, y)) continue;
+    if (!ops::winograd_applies(ops::WinogradTile::of_4, g, x, y)) continue;
     Tensor w = random_tensor(device, c.weight(), Layout::contiguous), none;
     const auto library = ops::make_library_convolution(g, math);
     using enum ops::WinogradTile;

@@ -267,7 +267,12 @@ class DnnlConvolution final : public Convolution {
     check_convolution(geometry_, input, weight, output);
     if (output.count() == 0) return;
     inside_ = output.dtype() == DType::f32 || keeps_bf16(end_) ? end_ : Activation();
-    if (own_kernels_ && rows_pay_forward(geometry_, input, output)) {
+    if (const auto tile = by_winograd(WinogradPass::forward, input, output)) {
+      if (inside_.kind != Activation::Kind::relu) inside_ = {};
+      const Tensor& kept = transformed_weights(context, *tile);
+      forward_by_winograd(context, *tile, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1,
+                          kept, std::exchange(transformed_are_filled_, weights_stay_), output);
+    } else if (own_kernels_ && rows_pay_forward(geometry_, input, output)) {
       if (inside_.kind != Activation::Kind::relu) inside_ = {};
       forward_by_rows(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1, output);
     } else if (own_kernels_ && groups_pay(GroupPass::forward, geometry_, input, output)) {
@@ -275,11 +280,6 @@ class DnnlConvolution final : public Convolution {
       forward_by_groups(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1, output);
     } else if (own_kernels_ && depthwise_pays(DepthwisePass::forward, geometry_, input, output)) {
       forward_depthwise(context, geometry_, input, weight, bias, inside_, output);
-    } else if (const auto tile = by_winograd(WinogradPass::forward, input, output)) {
-      if (inside_.kind != Activation::Kind::relu) inside_ = {};
-      const Tensor& kept = transformed_weights(context, *tile);
-      forward_by_winograd(context, *tile, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1,
-                          kept, std::exchange(transformed_are_filled_, weights_stay_), output);
     } else if (const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined())) {
       forward_by(context, *plan, input, weight, bias, output);
     } else {

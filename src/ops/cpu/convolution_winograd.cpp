@@ -43,7 +43,12 @@ using Block = ChannelBlock<float, kLanes>;
 using Vector = Block::Values;
 template <class T>
 using Stored = ChannelBlock<T, kLanes>;  ///< of activations
-constexpr int kWindow = 3, kTaps = kWindow * kWindow;
+/// Sets the first `count` lanes to 0.
+[[gnu::always_inline]] inline void clear_lanes(std::int64_t count, Vector& value) {
+  Block::Places numbers{};
+  for (std::int64_t lane = 0; lane < kLanes; ++lane) numbers[lane] = static_cast<std::int32_t>(lane);
+  value = numbers < static_cast<std::int32_t>(count) ? Vector{} : value;
+}
 constexpr int kVectors = 2;  ///< of outputs in a group
 /// At a time, if there are many: their values at one position stay in the L1 cache.
 constexpr std::int64_t kTiles = 24;
@@ -57,10 +62,19 @@ struct Group {
   std::int64_t first, count;
 };
 
-/// Sizes for one call; copied into the enqueued work. kStep: from tile to tile, a side of its outputs.
-template <int kStep>
+/// Channels in vectors of neighbouring ones. If they do not fill the last one, it begins among those of the
+/// vector before it.
+struct Vectors {
+  std::int64_t channels;
+  std::int64_t count() const { return (channels + kLanes - 1) / kLanes; }
+  std::int64_t first(std::int64_t vector) const { return std::min(vector * kLanes, channels - kLanes); }
+  /// How many of its lanes the vector before it has already.
+  std::int64_t repeated(std::int64_t vector) const { return vector * kLanes - first(vector); }
+};
+
+/// Sizes for one call; copied into the enqueued work. H: halves of the transformations of a tile.
+template <class H>
 struct Sizes {
-  static constexpr int kSide = kStep + kWindow - 1, kPositions = kSide * kSide;
   std::int64_t batch, inputs, outputs, in_h, in_w, out_h, out_w, pad_h, pad_w, rows, columns;
   int threads;
   std::int64_t tasks, most;  ///< of tiles in a task
@@ -76,8 +90,8 @@ struct Sizes {
         out_w(output.shape()[3]),
         pad_h(g.pad[0]),
         pad_w(g.pad[1]),
-        rows((out_h + kStep - 1) / kStep),
-        columns((out_w + kStep - 1) / kStep),
+        rows((out_h + H::kStep - 1) / H::kStep),
+        columns((out_w + H::kStep - 1) / H::kStep),
         threads(team) {
     if (tiles() > kFewTiles) {
       divide_among(threads);
@@ -113,7 +127,9 @@ struct Sizes {
   std::int64_t tiles() const { return batch * rows * columns; }
   std::int64_t first_tile(std::int64_t task) const { return tiles() * task / tasks; }
 
-  std::int64_t vectors() const { return outputs / kLanes; }
+  Vectors of_input() const { return {inputs}; }
+  Vectors of_output() const { return {outputs}; }
+  std::int64_t vectors() const { return of_output().count(); }
   std::int64_t groups() const { return (vectors() + kVectors - 1) / kVectors; }
   Group group(std::int64_t number) const {
     const std::int64_t first = vectors() * number / groups();
@@ -125,24 +141,25 @@ struct Sizes {
     return group(number);
   }
   std::int64_t first_group(std::int64_t part) const { return groups() * part / parts; }
-  std::int64_t weights() const { return kPositions * inputs * outputs; }
+  std::int64_t weights() const { return weights_before(vectors()); }
   /// Of the transformed weights of a group.
-  std::int64_t place(const Group& g) const { return kPositions * inputs * kLanes * g.first; }
+  std::int64_t place(const Group& g) const { return weights_before(g.first); }
+  std::int64_t weights_before(std::int64_t vector) const { return H::kPositions * inputs * kLanes * vector; }
   /// From position to position. Not a multiple of the distance at which cache lines share a set.
-  std::int64_t of_inputs() const { return inputs * most + kLanes; }
-  std::int64_t of_gradients() const { return outputs * most + kLanes; }
+  std::int64_t of_inputs() const { return (of_input().count() * most + 1) * kLanes; }
+  std::int64_t of_gradients() const { return (vectors() * most + 1) * kLanes; }
   std::int64_t of_outputs() const { return (kVectors * most + 1) * kLanes; }
   /// Of a thread.
-  std::int64_t workspace() const { return kPositions * (of_inputs() + of_outputs()); }
+  std::int64_t workspace() const { return H::kPositions * (of_inputs() + of_outputs()); }
 };
 
 /// For the gradient of the weights.
-template <int kStep>
-struct WeightSizes : Sizes<kStep> {
+template <class H>
+struct WeightSizes : Sizes<H> {
   std::int64_t shares;  ///< of the tiles, with sums of their own
 
   WeightSizes(const ConvolutionGeometry& g, const Tensor& input, const Tensor& grad_output, int team)
-      : Sizes<kStep>(g, input, grad_output, team) {
+      : Sizes<H>(g, input, grad_output, team) {
     const std::int64_t full = this->tiles() / kTiles, weights = this->weights();
     const auto bytes = weights * static_cast<std::int64_t>(sizeof(float));
     const std::int64_t near =
@@ -156,9 +173,7 @@ struct WeightSizes : Sizes<kStep> {
     this->divide_among(shares);
   }
   /// Of a thread.
-  std::int64_t workspace() const {
-    return Sizes<kStep>::kPositions * (this->of_inputs() + this->of_gradients());
-  }
+  std::int64_t workspace() const { return H::kPositions * (this->of_inputs() + this->of_gradients()); }
   std::int64_t whole_workspace() const { return shares * (this->weights() + this->parts * workspace()); }
 };
 
@@ -169,8 +184,8 @@ struct Run {
 };
 
 /// Calls body(Run) for tiles [first, last).
-template <int kStep, class Body>
-void for_each_run(const Sizes<kStep>& s, std::int64_t first, std::int64_t last, const Body& body) {
+template <class H, class Body>
+void for_each_run(const Sizes<H>& s, std::int64_t first, std::int64_t last, const Body& body) {
   for (std::int64_t tile = first; tile < last;) {
     const std::int64_t row = tile / s.columns, column = tile % s.columns;
     const std::int64_t count = std::min(s.columns - column, last - tile);
@@ -181,14 +196,16 @@ void for_each_run(const Sizes<kStep>& s, std::int64_t first, std::int64_t last, 
 
 // --- Transformations ----------------------------------------------------------------------------
 
-/// Halves of the transformations of tiles with a side of as many outputs: along their columns or rows.
-template <int kStep>
-struct Halves;
+/// Halves of the transformations of a tile, along its columns or rows. kStep: from tile to tile, a side of
+/// its outputs.
+template <int kSideOfOutputs, int kSideOfWindow>
+struct Tile {
+  static constexpr int kStep = kSideOfOutputs, kWindow = kSideOfWindow, kSide = kStep + kWindow - 1;
+  static constexpr int kTaps = kWindow * kWindow, kPositions = kSide * kSide;
+};
 
 /// Polynomials at 0, 1, -1 and infinity.
-template <>
-struct Halves<2> {
-  static constexpr int kStep = 2, kSide = 4;
+struct SmallTile : Tile<2, 3> {
   struct Inputs {
     [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kSide]) const {
       to[0] = from[0] - from[2];
@@ -231,16 +248,15 @@ struct Halves<2> {
 
 /// Polynomials at 0, a, -a, b, -b and infinity, with a = sqrt(1/2) and b = sqrt(2). With 1 and 2, as usual,
 /// the errors would be twice as large (root mean square of 64 channels; four times at most).
-template <>
-struct Halves<4> {
-  static constexpr int kStep = 4, kSide = 6;
+struct SixPoints {
+  static constexpr int kPoints = 6;
   static constexpr float kA = 0.70710678F, kB = 1.41421356F;
   /// What a transformation of the weights would divide by at a and -a, and at b and -b: where few values are
   /// transformed, they are multiplied by this.
   static constexpr float kOfA = -2.0F / 3, kOfB = 1.0F / 6;
 
   struct Inputs {
-    [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kSide]) const {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kPoints], Vector (&to)[kPoints]) const {
       const Vector even_a = from[4] - 2.0F * from[2], odd_a = from[3] - 2.0F * from[1];
       const Vector even_b = from[4] - 0.5F * from[2], odd_b = from[3] - 0.5F * from[1];
       to[0] = (from[0] + from[4]) - 2.5F * from[2];
@@ -251,7 +267,22 @@ struct Halves<4> {
       to[5] = (from[1] + from[5]) - 2.5F * from[3];
     }
   };
+  /// Its transpose.
+  struct GradientOfInputs {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kPoints], Vector (&to)[kPoints]) const {
+      const Vector even_a = from[1] + from[2], odd_a = kA * (from[1] - from[2]);
+      const Vector even_b = from[3] + from[4], odd_b = kB * (from[3] - from[4]);
+      to[0] = from[0];
+      to[1] = (from[5] - 2.0F * odd_a) - 0.5F * odd_b;
+      to[2] = (-2.5F * from[0] - 2.0F * even_a) - 0.5F * even_b;
+      to[3] = (odd_a + odd_b) - 2.5F * from[5];
+      to[4] = from[0] + (even_a + even_b);
+      to[5] = from[5];
+    }
+  };
+};
 
+struct LargeTile : Tile<4, 3>, SixPoints {
   struct Outputs {
     [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kStep]) const {
       const Vector even_a = from[1] + from[2], odd_a = kA * (from[1] - from[2]);
@@ -262,7 +293,6 @@ struct Halves<4> {
       to[3] = (from[5] + 0.5F * odd_a) + 2.0F * odd_b;
     }
   };
-
   struct Weights {
     [[gnu::always_inline]] void operator()(const Vector (&from)[kWindow], Vector (&to)[kSide]) const {
       const Vector even_a = kOfA * (from[0] + 0.5F * from[2]), odd_a = kOfA * kA * from[1];
@@ -275,7 +305,6 @@ struct Halves<4> {
       to[5] = from[2];
     }
   };
-
   /// Divided at the end, with the sums.
   struct Gradients {
     [[gnu::always_inline]] void operator()(const Vector (&from)[kStep], Vector (&to)[kSide]) const {
@@ -289,7 +318,6 @@ struct Halves<4> {
       to[5] = from[3];
     }
   };
-
   struct Sums {
     [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kWindow]) const {
       const Vector even_a = kOfA * (from[1] + from[2]), odd_a = kOfA * kA * (from[1] - from[2]);
@@ -300,6 +328,55 @@ struct Halves<4> {
     }
   };
 };
+
+struct WideTile : Tile<2, 5>, SixPoints {
+  struct Outputs {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kStep]) const {
+      to[0] = from[0] + ((from[1] + from[2]) + (from[3] + from[4]));
+      to[1] = (from[5] + kA * (from[1] - from[2])) + kB * (from[3] - from[4]);
+    }
+  };
+  struct Weights {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kWindow], Vector (&to)[kSide]) const {
+      const Vector even_a = kOfA * ((from[0] + 0.5F * from[2]) + 0.25F * from[4]);
+      const Vector even_b = kOfB * ((from[0] + 2.0F * from[2]) + 4.0F * from[4]);
+      const Vector odd_a = kOfA * kA * (from[1] + 0.5F * from[3]);
+      const Vector odd_b = kOfB * kB * (from[1] + 2.0F * from[3]);
+      to[0] = from[0];
+      to[1] = even_a + odd_a;
+      to[2] = even_a - odd_a;
+      to[3] = even_b + odd_b;
+      to[4] = even_b - odd_b;
+      to[5] = from[4];
+    }
+  };
+  /// Divided at the end, with the sums.
+  struct Gradients {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kStep], Vector (&to)[kSide]) const {
+      to[0] = from[0];
+      to[1] = from[0] + kA * from[1];
+      to[2] = from[0] - kA * from[1];
+      to[3] = from[0] + kB * from[1];
+      to[4] = from[0] - kB * from[1];
+      to[5] = from[1];
+    }
+  };
+  struct Sums {
+    [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kWindow]) const {
+      const Vector even_a = kOfA * (from[1] + from[2]), odd_a = kOfA * kA * (from[1] - from[2]);
+      const Vector even_b = kOfB * (from[3] + from[4]), odd_b = kOfB * kB * (from[3] - from[4]);
+      to[0] = from[0] + (even_a + even_b);
+      to[1] = odd_a + odd_b;
+      to[2] = 0.5F * even_a + 2.0F * even_b;
+      to[3] = 0.5F * odd_a + 2.0F * odd_b;
+      to[4] = (from[5] + 0.25F * even_a) + 4.0F * even_b;
+    }
+  };
+};
+
+/// How the caller's weights lead: as_they_are from the inputs to the outputs, else the other way. turned: as
+/// those of a forward pass over the gradient, with turned windows.
+enum class Weights : std::uint8_t { as_they_are, turned, transposed };
 
 /// load(i, j, vector) of kFrom x kFrom, both halves, store(i, j, vector) of kTo x kTo.
 template <int kFrom, int kTo, class Half, class Load, class Store>
@@ -323,23 +400,24 @@ template <int kFrom, int kTo, class Half, class Load, class Store>
   }
 }
 
-/// A vector of outputs of a group, one block of inputs. `turned`: the caller's weights lead the other way.
-template <int kStep, class T>
-void prepare_weights(const Sizes<kStep>& s, bool turned, std::int64_t v, std::int64_t block,
+/// A vector of outputs of a group, one block of inputs.
+template <class H, class T>
+void prepare_weights(const Sizes<H>& s, Weights weights, std::int64_t v, std::int64_t block,
                      const float* weight, float* prepared) {
-  constexpr int kSide = Halves<kStep>::kSide;
+  constexpr int kSide = H::kSide, kWindow = H::kWindow, kTaps = H::kTaps;
   const Group g = s.group_of(v);
   alignas(64) float taps[kTaps][kLanes];
-  for (std::int64_t c = block * kLanes; c < (block + 1) * kLanes; ++c) {
+  for (std::int64_t c = block * kLanes; c < std::min((block + 1) * kLanes, s.inputs); ++c) {
     for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      const std::int64_t o = v * kLanes + lane;
-      const float* from = weight + (turned ? c * s.outputs + o : o * s.inputs + c) * kTaps;
+      const std::int64_t o = s.of_output().first(v) + lane;
+      const float* from =
+          weight + (weights == Weights::as_they_are ? o * s.inputs + c : c * s.outputs + o) * kTaps;
       for (std::int64_t tap = 0; tap < kTaps; ++tap)
-        taps[tap][lane] = stored<T>(from[turned ? kTaps - 1 - tap : tap]);
+        taps[tap][lane] = stored<T>(from[weights == Weights::turned ? kTaps - 1 - tap : tap]);
     }
     float* to = prepared + s.place(g) + (c * g.count + v - g.first) * kLanes;
     transform<kWindow, kSide>(
-        typename Halves<kStep>::Weights(),
+        typename H::Weights(),
         [&](int i, int j, Vector& value) { Block::load(taps[i * kWindow + j], value); },
         [&](int i, int j, const Vector& value) {
           Block::store(value, to + (i * kSide + j) * s.inputs * g.count * kLanes);
@@ -348,29 +426,29 @@ void prepare_weights(const Sizes<kStep>& s, bool turned, std::int64_t v, std::in
 }
 
 /// The rows of inputs that a row of tiles needs, in one block.
-template <int kStep, class T>
+template <class H, class T>
 class Strip {
-  static constexpr int kSide = Halves<kStep>::kSide;
+  static constexpr int kSide = H::kSide;
 
  public:
-  Strip(const Sizes<kStep>& s, const Run& run, const T* x) : step_(s.inputs), width_(s.in_w) {
-    const std::int64_t first = run.row * kStep - s.pad_h;
+  Strip(const Sizes<H>& s, const Run& run, const T* x) : step_(s.inputs), width_(s.in_w) {
+    const std::int64_t first = run.row * H::kStep - s.pad_h;
     for (std::int64_t i = 0; i < kSide; ++i) {
       inside_[i] = first + i >= 0 && first + i < s.in_h;
       rows_[i] = inside_[i] ? x + (run.image * s.in_h + first + i) * s.in_w * s.inputs : nullptr;
     }
     whole_ = inside_[0] && inside_[kSide - 1];
   }
-  /// A column, transformed.
-  [[gnu::always_inline]] void load(std::int64_t column, std::int64_t block, Vector (&to)[kSide]) const {
+  /// A column of a vector of channels, transformed.
+  [[gnu::always_inline]] void load(std::int64_t column, std::int64_t channel, Vector (&to)[kSide]) const {
     Vector values[kSide] = {};
     if (column >= 0 && column < width_) {
-      const std::int64_t at = column * step_ + block * kLanes;
+      const std::int64_t at = column * step_ + channel;
 #pragma GCC unroll 6
       for (int i = 0; i < kSide; ++i)
         if (whole_ || inside_[i]) Stored<T>::load(rows_[i] + at, values[i]);
     }
-    typename Halves<kStep>::Inputs()(values, to);
+    typename H::Inputs()(values, to);
   }
 
  private:
@@ -379,21 +457,21 @@ class Strip {
   bool inside_[kSide], whole_;
 };
 
-/// The inputs of a run, of `count` tiles that are computed together. Neighbouring tiles share two columns.
-template <int kStep, class T>
-void prepare_run(const Sizes<kStep>& s, const Run& run, std::int64_t count, const T* x, float* prepared) {
-  constexpr int kSide = Halves<kStep>::kSide;
+/// The inputs of a run, of `count` tiles that are computed together. Neighbouring tiles share columns.
+template <class H, class T>
+void prepare_run(const Sizes<H>& s, const Run& run, std::int64_t count, const T* x, float* prepared) {
+  constexpr int kSide = H::kSide, kStep = H::kStep;
   constexpr std::int64_t kTogether = 4;  // tiles, whose columns stay in the L1 cache
   alignas(64) float columns[kTogether * kStep + kSide - kStep][kSide][kLanes];
-  const Strip<kStep, T> strip(s, run, x);
+  const Strip<H, T> strip(s, run, x);
   const std::int64_t position = s.of_inputs();
-  for (std::int64_t block = 0; block < s.inputs / kLanes; ++block) {
+  for (std::int64_t block = 0; block < s.of_input().count(); ++block) {
     for (std::int64_t first = 0; first < run.count; first += kTogether) {
       const std::int64_t tiles = std::min(kTogether, run.count - first);
       const std::int64_t column = (run.column + first) * kStep - s.pad_w;
       for (std::int64_t c = 0; c < tiles * kStep + kSide - kStep; ++c) {
         Vector values[kSide];
-        strip.load(column + c, block, values);
+        strip.load(column + c, s.of_input().first(block), values);
 #pragma GCC unroll 6
         for (int i = 0; i < kSide; ++i) Block::store(values[i], columns[c][i]);
       }
@@ -404,7 +482,7 @@ void prepare_run(const Sizes<kStep>& s, const Run& run, std::int64_t count, cons
           Vector line[kSide], transformed[kSide];
 #pragma GCC unroll 6
           for (int j = 0; j < kSide; ++j) Block::load(columns[t * kStep + j][i], line[j]);
-          typename Halves<kStep>::Inputs()(line, transformed);
+          typename H::Inputs()(line, transformed);
 #pragma GCC unroll 6
           for (int j = 0; j < kSide; ++j) Block::store(transformed[j], to + (i * kSide + j) * position);
         }
@@ -416,12 +494,14 @@ void prepare_run(const Sizes<kStep>& s, const Run& run, std::int64_t count, cons
 
 /// P neighbouring tiles, the N vectors of a group, one position. `next`: weights that are wanted soon, as
 /// many.
-template <int P, int N, int kStep>
-void multiply(const Sizes<kStep>& s, std::int64_t count, const float* tiles, const float* weights,
+template <int P, int N, class H>
+void multiply(const Sizes<H>& s, std::int64_t count, const float* tiles, const float* weights,
               const float* next, float* products) {
   Vector sums[P][N] = {};
-  for (std::int64_t block = 0; block < s.inputs; block += kLanes, tiles += count * kLanes)
-    for (std::int64_t k = 0; k < kLanes; ++k, weights += N * kLanes, next += N * kLanes) {
+  const Vectors inputs = s.of_input();
+  for (std::int64_t block = 0; block < inputs.count(); ++block, tiles += count * kLanes)
+    for (std::int64_t k = inputs.repeated(block); k < kLanes;
+         ++k, weights += N * kLanes, next += N * kLanes) {
       Vector weight[N];
 #pragma GCC unroll 2
       for (int n = 0; n < N; ++n) __builtin_prefetch(next + n * kLanes, 0, 2);
@@ -441,32 +521,60 @@ void multiply(const Sizes<kStep>& s, std::int64_t count, const float* tiles, con
 }
 
 /// The outputs of a run, for the N vectors of a group.
-template <int N, int kStep, class T>
-void write_run(const Sizes<kStep>& s, const Run& run, const float* products, const float* bias, float slope,
-               T* y) {
-  constexpr int kSide = Halves<kStep>::kSide;
+template <int N, class H, class T>
+void write_run(const Sizes<H>& s, const Run& run, const Group& g, const float* products, const float* bias,
+               float slope, T* y) {
+  constexpr int kSide = H::kSide, kStep = H::kStep;
   const std::int64_t row = run.row * kStep, next = s.out_w * s.outputs;
   const std::int64_t position = s.of_outputs(), pixel = s.outputs;
   const std::int64_t height = std::min<std::int64_t>(kStep, s.out_h - row);
   const bool ends = slope != 1;
   products += run.at * N * kLanes;
   Vector added[N] = {};
-  for (int n = 0; n < N && bias != nullptr; ++n) Block::load(bias + n * kLanes, added[n]);
+  for (int n = 0; n < N && bias != nullptr; ++n)
+    Block::load(bias + s.of_output().first(g.first + n), added[n]);
   std::int64_t column = run.column * kStep;
   T* to = y + ((run.image * s.out_h + row) * s.out_w + column) * pixel;
   for (std::int64_t t = 0; t < run.count; ++t, column += kStep, to += kStep * pixel) {
     const std::int64_t width = std::min<std::int64_t>(kStep, s.out_w - column);
 #pragma GCC unroll 2
-    for (int n = 0; n < N; ++n, products += kLanes)
+    for (int n = 0; n < N; ++n, products += kLanes) {
+      T* const vector = to + s.of_output().first(g.first + n);
       transform<kSide, kStep>(
-          typename Halves<kStep>::Outputs(),
+          typename H::Outputs(),
           [&](int i, int j, Vector& value) { Block::load(products + (i * kSide + j) * position, value); },
           [&](int i, int j, Vector& value) {
             value += added[n];
             if (ends) end_with_relu(slope, value);
-            if (i < height && j < width) Stored<T>::store(value, to + i * next + j * pixel + n * kLanes);
+            if (i < height && j < width) Stored<T>::store(value, vector + i * next + j * pixel);
           });
+    }
   }
+}
+
+/// The products of `count` tiles and the weights of a group, at all positions. body(constant number of its
+/// vectors) then reads them.
+template <class H, class Body>
+void with_products(const Sizes<H>& s, const Group& g, std::int64_t count, const float* tiles,
+                   const float* prepared, float* products, const Body& body) {
+  with_constant<kVectors>(g.count, [&]<int N>(std::integral_constant<int, N> vectors) {
+    constexpr std::int64_t kTogether = kSums / N;
+    const std::int64_t parts = (count + kTogether - 1) / kTogether;
+    for (std::int64_t position = 0; position < H::kPositions; ++position) {
+      const float* weights = prepared + s.place(g) + position * s.inputs * N * kLanes;
+      const float* from = tiles + position * s.of_inputs();
+      float* to = products + position * s.of_outputs();
+      for (std::int64_t part = 0; part < parts; ++part) {
+        const std::int64_t at = count * part / parts;
+        with_constant<kTogether>(count * (part + 1) / parts - at, [&]<int P>(std::integral_constant<int, P>) {
+          // Fetched during the last tiles of a position: those of the next one follow in memory.
+          const float* next = part + 1 == parts ? weights + s.inputs * N * kLanes : weights;
+          multiply<P, N>(s, count, from + at * kLanes, weights, next, to + at * N * kLanes);
+        });
+      }
+    }
+    body(vectors);
+  });
 }
 
 struct Prepared {
@@ -474,54 +582,39 @@ struct Prepared {
 };
 
 /// Tiles [first, last), a part of their outputs.
-template <int kStep, class T>
-void compute_tiles(const Sizes<kStep>& s, std::int64_t first, std::int64_t last, std::int64_t part_of_outputs,
+template <class H, class T>
+void compute_tiles(const Sizes<H>& s, std::int64_t first, std::int64_t last, std::int64_t part_of_outputs,
                    const T* x, const Prepared& prepared, float slope, T* y, float* memory) {
-  float *const tiles = memory, *const products = memory + s.kPositions * s.of_inputs();
+  float *const tiles = memory, *const products = memory + H::kPositions * s.of_inputs();
   const std::int64_t count = last - first;
   for_each_run(s, first, last, [&](const Run& run) { prepare_run(s, run, count, x, tiles); });
   for (std::int64_t number = s.first_group(part_of_outputs); number < s.first_group(part_of_outputs + 1);
        ++number) {
     const Group g = s.group(number);
-    with_constant<kVectors>(g.count, [&]<int N>(std::integral_constant<int, N>) {
-      constexpr std::int64_t kTogether = kSums / N;
-      const std::int64_t parts = (count + kTogether - 1) / kTogether;
-      for (std::int64_t position = 0; position < s.kPositions; ++position) {
-        const float* weights = prepared.weight + s.place(g) + position * s.inputs * N * kLanes;
-        const float* from = tiles + position * s.of_inputs();
-        float* to = products + position * s.of_outputs();
-        for (std::int64_t part = 0; part < parts; ++part) {
-          const std::int64_t at = count * part / parts;
-          with_constant<kTogether>(
-              count * (part + 1) / parts - at, [&]<int P>(std::integral_constant<int, P>) {
-                // Fetched during the last tiles of a position: those of the next one follow in memory.
-                const float* next = part + 1 == parts ? weights + s.inputs * N * kLanes : weights;
-                multiply<P, N>(s, count, from + at * kLanes, weights, next, to + at * N * kLanes);
-              });
-        }
-      }
-      const std::int64_t o = g.first * kLanes;
-      for_each_run(s, first, last, [&](const Run& run) {
-        write_run<N>(s, run, products, prepared.bias == nullptr ? nullptr : prepared.bias + o, slope, y + o);
-      });
+    with_products(s, g, count, tiles, prepared.weight, products, [&]<int N>(std::integral_constant<int, N>) {
+      for_each_run(s, first, last,
+                   [&](const Run& run) { write_run<N>(s, run, g, products, prepared.bias, slope, y); });
     });
   }
 }
 
+/// By all threads of a parallel region.
+template <class H, class T>
+void prepare_all_weights(const Sizes<H>& s, Weights weights, const float* weight, float* prepared) {
+  const std::int64_t blocks = s.of_input().count();
+#pragma omp for schedule(static)
+  for (std::int64_t i = 0; i < s.vectors() * blocks; ++i)
+    prepare_weights<H, T>(s, weights, i / blocks, i % blocks, weight, prepared);
+}
+
 /// weight: the caller's; nullptr: `prepared` are filled.
-template <int kStep, class T>
-void run_forward(const Sizes<kStep>& s, bool turned, const T* x, const float* weight, const float* bias,
+template <class H, class T>
+void run_forward(const Sizes<H>& s, Weights weights, const T* x, const float* weight, const float* bias,
                  float slope, T* y, float* prepared, float* workspace) {
   Shares shares(s.threads, s.tasks * s.parts, 1);
 #pragma omp parallel num_threads(s.threads)
   {
-    if (weight != nullptr) {
-      const std::int64_t blocks = s.inputs / kLanes;
-#pragma omp for schedule(static)
-      for (std::int64_t i = 0; i < s.vectors() * blocks; ++i) {
-        prepare_weights<kStep, T>(s, turned, i / blocks, i % blocks, weight, prepared);
-      }
-    }
+    if (weight != nullptr) prepare_all_weights<H, T>(s, weights, weight, prepared);
     float* const memory = workspace + omp_get_thread_num() * s.workspace();
     shares.run([&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
@@ -533,23 +626,21 @@ void run_forward(const Sizes<kStep>& s, bool turned, const T* x, const float* we
   }
 }
 
-// --- Gradient of the weights --------------------------------------------------------------------
-
-/// As prepare_run, for the gradients of some of the outputs.
-template <int kStep, class T>
-void prepare_gradients(const Sizes<kStep>& s, const Run& run, std::int64_t count, const Group& outputs,
-                       const T* dy, float* prepared) {
-  constexpr int kSide = Halves<kStep>::kSide;
-  const std::int64_t position = s.of_gradients(), pixel = s.outputs, row = run.row * kStep;
-  const std::int64_t height = std::min<std::int64_t>(kStep, s.out_h - row), next = s.out_w * pixel;
-  for (std::int64_t block = outputs.first; block < outputs.first + outputs.count; ++block) {
-    float* to = prepared + (block * count + run.at) * kLanes;
+/// The gradients at the outputs of a run, in the vectors [first, first + count) of their channels.
+template <class H, class T>
+void prepare_gradients(const Sizes<H>& s, const Run& run, std::int64_t count, const Vectors& channels,
+                       const Group& vectors, const T* dy, std::int64_t position, float* prepared) {
+  constexpr int kSide = H::kSide, kStep = H::kStep;
+  const std::int64_t pixel = channels.channels, next = s.out_w * pixel, row = run.row * kStep;
+  const std::int64_t height = std::min<std::int64_t>(kStep, s.out_h - row);
+  for (std::int64_t vector = vectors.first; vector < vectors.first + vectors.count; ++vector) {
+    float* to = prepared + (vector * count + run.at) * kLanes;
     std::int64_t column = run.column * kStep;
-    const T* from = dy + ((run.image * s.out_h + row) * s.out_w + column) * pixel + block * kLanes;
+    const T* from = dy + ((run.image * s.out_h + row) * s.out_w + column) * pixel + channels.first(vector);
     for (std::int64_t t = 0; t < run.count; ++t, column += kStep, from += kStep * pixel, to += kLanes) {
       const std::int64_t width = std::min<std::int64_t>(kStep, s.out_w - column);
       transform<kStep, kSide>(
-          typename Halves<kStep>::Gradients(),
+          typename H::Gradients(),
           [&](int i, int j, Vector& value) {
             value = Vector{};
             if (i < height && j < width) Stored<T>::load(from + i * next + j * pixel, value);
@@ -558,6 +649,71 @@ void prepare_gradients(const Sizes<kStep>& s, const Run& run, std::int64_t count
     }
   }
 }
+
+// --- Gradient of the inputs, by the transposed forward pass -------------------------------------
+
+/// Adds what a run's products contribute to the N vectors of a group.
+template <int N, class H>
+void add_run(const Sizes<H>& s, const Run& run, const Group& g, const float* products, float* dx) {
+  constexpr int kSide = H::kSide, kStep = H::kStep;
+  const std::int64_t position = s.of_outputs(), pixel = s.outputs, next = s.in_w * pixel;
+  const std::int64_t row = run.row * kStep - s.pad_h;
+  products += run.at * N * kLanes;
+  for (std::int64_t t = 0; t < run.count; ++t) {
+    const std::int64_t column = (run.column + t) * kStep - s.pad_w;
+    float* const to = dx + (run.image * s.in_h * s.in_w + row * s.in_w + column) * pixel;
+#pragma GCC unroll 2
+    for (int n = 0; n < N; ++n, products += kLanes) {
+      float* const vector = to + s.of_output().first(g.first + n);
+      const std::int64_t repeated = s.of_output().repeated(g.first + n);
+      transform<kSide, kSide>(
+          typename H::GradientOfInputs(),
+          [&](int i, int j, Vector& value) { Block::load(products + (i * kSide + j) * position, value); },
+          [&](int i, int j, Vector& value) {
+            if (row + i < 0 || row + i >= s.in_h || column + j < 0 || column + j >= s.in_w) return;
+            float* const at = vector + i * next + j * pixel;
+            Vector sum;
+            Block::load(at, sum);
+            if (repeated > 0) clear_lanes(repeated, value);
+            Block::store(sum + value, at);
+          });
+    }
+  }
+}
+
+/// s: inputs are the channels of dy, outputs those of dx; tiles are those of dy.
+template <class H>
+void run_transposed(const Sizes<H>& s, const float* dy, const float* weight, float* dx, float* prepared,
+                    float* workspace) {
+  const std::int64_t tiles = s.rows * s.columns, pixels = s.in_h * s.in_w * s.outputs;
+#pragma omp parallel num_threads(s.threads)
+  {
+    prepare_all_weights<H, float>(s, Weights::transposed, weight, prepared);
+    float* const memory = workspace + omp_get_thread_num() * s.workspace();
+    float *const gradients = memory, *const products = memory + H::kPositions * s.of_inputs();
+#pragma omp for schedule(static)
+    for (std::int64_t image = 0; image < s.batch; ++image) {
+      std::fill_n(dx + image * pixels, pixels, 0.0F);
+      for (std::int64_t at = 0; at < tiles; at += s.most) {
+        const std::int64_t first = image * tiles + at, count = std::min(s.most, tiles - at);
+        for_each_run(s, first, first + count, [&](const Run& run) {
+          prepare_gradients(s, run, count, s.of_input(), {0, s.of_input().count()}, dy, s.of_inputs(),
+                            gradients);
+        });
+        for (std::int64_t number = 0; number < s.groups(); ++number) {
+          const Group g = s.group(number);
+          with_products(s, g, count, gradients, prepared, products,
+                        [&]<int N>(std::integral_constant<int, N>) {
+                          for_each_run(s, first, first + count,
+                                       [&](const Run& run) { add_run<N>(s, run, g, products, dx); });
+                        });
+        }
+      }
+    }
+  }
+}
+
+// --- Gradient of the weights --------------------------------------------------------------------
 
 /// Adds `count` tiles to the sums of K neighbouring inputs and N vectors of outputs at one position.
 template <int K, int N>
@@ -586,34 +742,40 @@ void add_products(std::int64_t count, const float* inputs, const float* gradient
 
 /// Adds tiles [first, last) to the sums of a part of the outputs. The sums of all outputs, at `kept`, are
 /// ordered as the forward pass's weights.
-template <int kStep, class T>
-void add_tiles(const WeightSizes<kStep>& s, std::int64_t first, std::int64_t last, std::int64_t part,
+template <class H, class T>
+void add_tiles(const WeightSizes<H>& s, std::int64_t first, std::int64_t last, std::int64_t part,
                const Group& outputs, const T* x, const T* dy, float* kept, float* memory) {
-  float *const inputs = memory, *const gradients = memory + s.kPositions * s.of_inputs();
+  float *const inputs = memory, *const gradients = memory + H::kPositions * s.of_inputs();
   const std::int64_t count = last - first;
   for_each_run(s, first, last, [&](const Run& run) {
     prepare_run(s, run, count, x, inputs);
-    prepare_gradients(s, run, count, outputs, dy, gradients);
+    prepare_gradients(s, run, count, s.of_output(), outputs, dy, s.of_gradients(), gradients);
   });
   for (std::int64_t number = s.first_group(part); number < s.first_group(part + 1); ++number) {
     const Group g = s.group(number);
     with_constant<kVectors>(g.count, [&]<int N>(std::integral_constant<int, N>) {
-      constexpr int K = kProducts / N;
-      for (std::int64_t position = 0; position < s.kPositions; ++position) {
+      constexpr std::int64_t kMost = kProducts / N;
+      for (std::int64_t position = 0; position < H::kPositions; ++position) {
         const float* from = inputs + position * s.of_inputs();
         const float* with = gradients + position * s.of_gradients() + g.first * count * kLanes;
         float* to = kept + s.place(g) + position * s.inputs * N * kLanes;
-        for (std::int64_t c = 0; c < s.inputs; c += K)
-          add_products<K, N>(count, from + c / kLanes * count * kLanes + c % kLanes, with,
-                             to + c * N * kLanes);
+        for (std::int64_t block = 0; block < s.of_input().count(); ++block, from += count * kLanes)
+          for (std::int64_t lane = s.of_input().repeated(block); lane < kLanes;) {
+            const std::int64_t together = std::min(kMost, kLanes - lane);
+            with_constant<kMost>(together, [&]<int K>(std::integral_constant<int, K>) {
+              add_products<K, N>(count, from + lane, with, to);
+            });
+            lane += together;
+            to += together * N * kLanes;
+          }
       }
     });
   }
 }
 
 /// A share of the tiles, for a part of the outputs.
-template <int kStep, class T>
-void add_share(const WeightSizes<kStep>& s, std::int64_t share, std::int64_t part, const T* x, const T* dy,
+template <class H, class T>
+void add_share(const WeightSizes<H>& s, std::int64_t share, std::int64_t part, const T* x, const T* dy,
                float* kept, float* memory) {
   const Group first_group = s.group(s.first_group(part)), last_group = s.group(s.first_group(part + 1) - 1);
   const Group outputs{first_group.first, last_group.first + last_group.count - first_group.first};
@@ -624,17 +786,17 @@ void add_share(const WeightSizes<kStep>& s, std::int64_t share, std::int64_t par
 }
 
 /// The sums of a vector of outputs and a block of inputs over the shares, in their order, transformed back.
-template <int kStep>
-void write_weights(const WeightSizes<kStep>& s, std::int64_t v, std::int64_t block, const float* kept,
-                   bool adds, float* dw) {
-  constexpr int kSide = Halves<kStep>::kSide;
+template <class H>
+void write_weights(const WeightSizes<H>& s, std::int64_t v, std::int64_t block, const float* kept, bool adds,
+                   float* dw) {
+  constexpr int kSide = H::kSide, kWindow = H::kWindow, kTaps = H::kTaps;
   const Group g = s.group_of(v);
   alignas(64) float taps[kTaps][kLanes];
-  for (std::int64_t c = block * kLanes; c < (block + 1) * kLanes; ++c) {
+  for (std::int64_t c = block * kLanes; c < std::min((block + 1) * kLanes, s.inputs); ++c) {
     const float* from = kept + s.place(g) + (c * g.count + v - g.first) * kLanes;
     const std::int64_t position = s.inputs * g.count * kLanes;
     transform<kSide, kWindow>(
-        typename Halves<kStep>::Sums(),
+        typename H::Sums(),
         [&](int i, int j, Vector& sum) {
           const float* at = from + (i * kSide + j) * position;
           Block::load(at, sum);
@@ -645,16 +807,16 @@ void write_weights(const WeightSizes<kStep>& s, std::int64_t v, std::int64_t blo
           }
         },
         [&](int i, int j, const Vector& value) { Block::store(value, taps[i * kWindow + j]); });
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      float* to = dw + ((v * kLanes + lane) * s.inputs + c) * kTaps;
+    for (std::int64_t lane = s.of_output().repeated(v); lane < kLanes; ++lane) {
+      float* to = dw + ((s.of_output().first(v) + lane) * s.inputs + c) * kTaps;
       for (std::int64_t tap = 0; tap < kTaps; ++tap)
         to[tap] = adds ? to[tap] + taps[tap][lane] : taps[tap][lane];
     }
   }
 }
 
-template <int kStep, class T>
-void run_backward_weight(const WeightSizes<kStep>& s, const T* x, const T* dy, bool adds, float* dw,
+template <class H, class T>
+void run_backward_weight(const WeightSizes<H>& s, const T* x, const T* dy, bool adds, float* dw,
                          float* workspace) {
   float *const kept = workspace, *const memories = workspace + s.shares * s.weights();
 #pragma omp parallel num_threads(s.threads)
@@ -664,7 +826,7 @@ void run_backward_weight(const WeightSizes<kStep>& s, const T* x, const T* dy, b
       const std::int64_t share = i / s.parts;
       add_share(s, share, i % s.parts, x, dy, kept + share * s.weights(), memories + i * s.workspace());
     }
-    const std::int64_t blocks = s.inputs / kLanes;
+    const std::int64_t blocks = s.of_input().count();
 #pragma omp for schedule(static)
     for (std::int64_t i = 0; i < s.vectors() * blocks; ++i)
       write_weights(s, i / blocks, i % blocks, kept, adds, dw);
@@ -673,14 +835,15 @@ void run_backward_weight(const WeightSizes<kStep>& s, const T* x, const T* dy, b
 
 // ------------------------------------------------------------------------------------------------
 
-/// body(constant side of a tile's outputs, T()) for activations of type T.
+/// body(tile, T()) for activations of type T.
 template <class Body>
 void with_types(WinogradTile tile, const Tensor& activation, const Body& body) {
+  if (tile == WinogradTile::wide_of_2) return body(WideTile(), float());
   const auto with_tile = [&](auto type) {
     if (tile == WinogradTile::of_2)
-      body(std::integral_constant<int, 2>(), type);
+      body(SmallTile(), type);
     else
-      body(std::integral_constant<int, 4>(), type);
+      body(LargeTile(), type);
   };
   if (activation.dtype() == DType::bf16)
     with_tile(BFloat16());
@@ -691,8 +854,8 @@ void with_types(WinogradTile tile, const Tensor& activation, const Body& body) {
 void forward_on_cpu(Context& context, WinogradTile tile, const ConvolutionGeometry& geometry,
                     const Tensor& input, const Tensor& weight, const Tensor& bias, double slope,
                     const Tensor& kept, bool is_filled, Tensor& output) {
-  with_types(tile, output, [&]<int kStep, class T>(std::integral_constant<int, kStep>, T) {
-    const Sizes<kStep> sizes(geometry, input, output, context.device().threads());
+  with_types(tile, output, [&]<class H, class T>(H, T) {
+    const Sizes<H> sizes(geometry, input, output, context.device().threads());
     const bool keeps = kept.defined();
     auto* workspace =
         context.workspace_of<float>((keeps ? 0 : sizes.weights()) + sizes.threads * sizes.workspace());
@@ -700,27 +863,47 @@ void forward_on_cpu(Context& context, WinogradTile tile, const ConvolutionGeomet
     if (!keeps) workspace += sizes.weights();
     context.run([sizes, x = input.data<T>(), w = is_filled ? nullptr : weight.data<float>(),
                  b = bias.defined() ? bias.data<float>() : nullptr, slope = static_cast<float>(slope),
-                 y = output.data<T>(), prepared,
-                 workspace] { run_forward(sizes, false, x, w, b, slope, y, prepared, workspace); });
+                 y = output.data<T>(), prepared, workspace] {
+      run_forward(sizes, Weights::as_they_are, x, w, b, slope, y, prepared, workspace);
+    });
   });
+}
+
+/// Where windows leave out the borders, dy has fewer tiles than dx, and the gradient of inputs is computed by
+/// the transposed forward pass, whose tiles overlap.
+bool transposes(WinogradTile tile, const ConvolutionGeometry& geometry) {
+  return tile == WinogradTile::wide_of_2 && geometry.pad[0] < 2 && geometry.pad[1] < 2;
+}
+
+void transposed_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& grad_output,
+                       const Tensor& weight, Tensor& grad_input) {
+  ConvolutionGeometry back = geometry;
+  std::swap(back.in_channels, back.out_channels);
+  Sizes<WideTile> sizes(back, grad_input, grad_output, context.device().threads());
+  sizes.most = std::min(kTiles, sizes.rows * sizes.columns);
+  auto* prepared = context.workspace_of<float>(sizes.weights() + sizes.threads * sizes.workspace());
+  context.run([sizes, dy = grad_output.data<float>(), w = weight.data<float>(), dx = grad_input.data<float>(),
+               prepared] { run_transposed(sizes, dy, w, dx, prepared, prepared + sizes.weights()); });
 }
 
 void backward_data_on_cpu(Context& context, WinogradTile tile, const ConvolutionGeometry& geometry,
                           const Tensor& grad_output, const Tensor& weight, Tensor& grad_input) {
-  with_types(tile, grad_input, [&]<int kStep, class T>(std::integral_constant<int, kStep>, T) {
-    const Sizes<kStep> sizes(turned(geometry), grad_output, grad_input, context.device().threads());
+  if (transposes(tile, geometry))
+    return transposed_on_cpu(context, geometry, grad_output, weight, grad_input);
+  with_types(tile, grad_input, [&]<class H, class T>(H, T) {
+    const Sizes<H> sizes(turned(geometry), grad_output, grad_input, context.device().threads());
     auto* prepared = context.workspace_of<float>(sizes.weights() + sizes.threads * sizes.workspace());
     context.run(
         [sizes, dy = grad_output.data<T>(), w = weight.data<float>(), dx = grad_input.data<T>(), prepared] {
-          run_forward(sizes, true, dy, w, nullptr, 1, dx, prepared, prepared + sizes.weights());
+          run_forward(sizes, Weights::turned, dy, w, nullptr, 1, dx, prepared, prepared + sizes.weights());
         });
   });
 }
 
 void backward_weight_on_cpu(Context& context, WinogradTile tile, const ConvolutionGeometry& geometry,
                             const Tensor& input, const Tensor& grad_output, bool adds, Tensor& grad_weight) {
-  with_types(tile, input, [&]<int kStep, class T>(std::integral_constant<int, kStep>, T) {
-    const WeightSizes<kStep> sizes(geometry, input, grad_output, context.device().threads());
+  with_types(tile, input, [&]<class H, class T>(H, T) {
+    const WeightSizes<H> sizes(geometry, input, grad_output, context.device().threads());
     auto* workspace = context.workspace_of<float>(sizes.whole_workspace());
     context.run([sizes, x = input.data<T>(), dy = grad_output.data<T>(), adds, dw = grad_weight.data<float>(),
                  workspace] { run_backward_weight(sizes, x, dy, adds, dw, workspace); });
@@ -738,47 +921,76 @@ bool all_are(const std::vector<std::int64_t>& lengths, std::int64_t wanted) {
 /// Of a vector of the kernels that run: these here, or those of a library for AVX-512.
 std::int64_t lanes() { return instruction_set() == InstructionSet::avx512 ? 16 : kLanes; }
 
+std::int64_t positions_of(WinogradTile tile) {
+  switch (tile) {
+    case WinogradTile::of_2:
+      return SmallTile::kPositions;
+    case WinogradTile::of_4:
+      return LargeTile::kPositions;
+    case WinogradTile::wide_of_2:
+      break;
+  }
+  return WideTile::kPositions;
+}
+
+std::int64_t in_vectors(std::int64_t channels) { return (channels + lanes() - 1) / lanes() * lanes(); }
+
 }  // namespace
 
-bool winograd_applies(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
+bool winograd_applies(WinogradTile tile, const ConvolutionGeometry& geometry, const Tensor& input,
+                      const Tensor& output) {
   const auto is_image = [](const Tensor& tensor) {
     return (tensor.dtype() == DType::f32 || tensor.dtype() == DType::bf16) &&
            tensor.layout() == Layout::channels_last && tensor.count() > 0;
   };
-  return instruction_set() >= InstructionSet::avx2 && geometry.spatial_axes() == 2 && geometry.group == 1 &&
-         is_image(input) && is_image(output) && input.dtype() == output.dtype() &&
-         all_are(geometry.kernel, 3) && all_are(geometry.dilation, 1) && can_turn(geometry) &&
-         geometry.in_channels % lanes() == 0 && geometry.out_channels % lanes() == 0;
+  if (instruction_set() < InstructionSet::avx2 || geometry.spatial_axes() != 2 || geometry.group != 1 ||
+      !is_image(input) || !is_image(output) || input.dtype() != output.dtype() ||
+      !all_are(geometry.dilation, 1) || !can_turn(geometry))
+    return false;
+  if (std::min(geometry.in_channels, geometry.out_channels) < lanes()) return false;
+  if (tile == WinogradTile::wide_of_2)
+    return all_are(geometry.kernel, WideTile::kWindow) && input.dtype() == DType::f32;
+  return all_are(geometry.kernel, LargeTile::kWindow);
 }
 
 std::optional<WinogradTile> winograd_tile(WinogradPass pass, const ConvolutionGeometry& geometry,
                                           const Tensor& input, const Tensor& output) {
-  if (!winograd_applies(geometry, input, output)) return std::nullopt;
+  using enum WinogradTile;
+  const bool is_wide = winograd_applies(wide_of_2, geometry, input, output);
+  if (!is_wide && !winograd_applies(of_2, geometry, input, output)) return std::nullopt;
   if (input.dtype() == DType::bf16 && has_bf16_tiles()) return std::nullopt;
-  const Shape& shape = (pass == WinogradPass::backward_data ? input : output).shape();
+  const bool is_forward = pass == WinogradPass::forward, is_data = pass == WinogradPass::backward_data;
+  const bool is_of_input = is_data && !(is_wide && transposes(wide_of_2, geometry));
+  const Shape& shape = (is_of_input ? input : output).shape();
   const std::int64_t pixels = shape[2] * shape[3];
-  const auto tiles = [&](std::int64_t step) {
-    return ((shape[2] + step - 1) / step) * ((shape[3] + step - 1) / step);
+  const auto products = [&](WinogradTile tile) {
+    const std::int64_t step = tile == of_4 ? LargeTile::kStep : SmallTile::kStep;
+    return positions_of(tile) * ((shape[2] + step - 1) / step) * ((shape[3] + step - 1) / step);
   };
-  const std::int64_t small = 16 * tiles(2), large = 36 * tiles(4);  // products
-  // At the end of rows and columns, tiles compute in vain.
-  if (std::min(small, large) * 5 > pixels * kTaps * 3) return std::nullopt;
+  const std::int64_t small = products(is_wide ? wide_of_2 : of_2), large = products(of_4);
+  const std::int64_t least = is_wide ? small : std::min(small, large);
+  // At the end of rows and columns, tiles compute in vain, and in the last vector of channels lanes do.
+  const std::int64_t channels = is_data ? geometry.in_channels : geometry.out_channels;
+  const std::int64_t taps = geometry.kernel[0] * geometry.kernel[1];
+  if (least * in_vectors(channels) * 5 > pixels * taps * channels * 3) return std::nullopt;
   // More transformed weights take long to transform and to read, which few pixels are not worth; gradients
   // are of many images. Those for large tiles are more than twice as many. With AVX2 products take longer.
-  const bool is_avx2 = instruction_set() == InstructionSet::avx2, is_forward = pass == WinogradPass::forward;
+  const bool is_avx2 = instruction_set() == InstructionSet::avx2;
   const std::int64_t pairs = geometry.in_channels * geometry.out_channels, most = 512 * 1024;
   const std::int64_t worth = is_forward ? 14 * 14 : 7 * 7;
-  if (pairs > (pixels < worth ? 256 * 512 : most)) return std::nullopt;
+  const bool is_big = pixels >= 28 * 28;
+  if (pairs > (pixels < worth ? 256 * 512 : is_big ? 4 * most : most)) return std::nullopt;
+  if (is_wide) return wide_of_2;
   const std::int64_t near = is_avx2                                 ? (is_forward ? 256 * 256 : most)
                             : pass == WinogradPass::backward_weight ? 256 * 256
                                                                     : 128 * 256;
-  if (large < small && (pairs <= near || pixels >= 28 * 28)) return WinogradTile::of_4;
+  if (large < small && (pairs <= near || (is_big && (pairs <= 2 * most || !is_forward)))) return of_4;
   // For bf16, units for it make oneDNN's kernels as fast.
-  return input.dtype() == DType::bf16 ? std::nullopt : std::optional(WinogradTile::of_2);
+  return input.dtype() == DType::bf16 ? std::nullopt : std::optional(of_2);
 }
 
 std::int64_t winograd_weights(WinogradTile tile, const ConvolutionGeometry& geometry) {
-  return (tile == WinogradTile::of_2 ? 16 : 36) * geometry.in_channels * geometry.out_channels;
+  return positions_of(tile) * geometry.in_channels * in_vectors(geometry.out_channels);
 }
 
 }  // namespace banyan::ops

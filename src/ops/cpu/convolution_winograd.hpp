@@ -1,12 +1,13 @@
-// Convolution of channels-last images, stored in f32 or bf16, with windows of 3 x 3 in steps of 1, by
-// Winograd's minimal filtering (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks"): forward
-// pass and gradients of input and weights.
+// Convolution of channels-last images, stored in f32 or bf16, with windows of 3 x 3, or in f32 of 5 x 5, in
+// steps of 1, by Winograd's minimal filtering (Lavin and Gray, "Fast Algorithms for Convolutional Neural
+// Networks"): forward pass and gradients of input and weights.
 //
-// A tile of 2 x 2 outputs is computed from 16 products per pair of channels instead of 36, one of 4 x 4 from
-// 36 instead of 144: inputs and weights are transformed, multiplied at each position, and transformed back.
-// Of small tiles, transformed weights have factors of 1/2 and 1/4 only, and an error of a few roundings. Of
-// large ones the error of outputs is about twice that of adding up the windows' products one by one. An
-// infinite input makes all outputs of its tiles NaN, while the windows' own sums have it in nine outputs.
+// A tile of 2 x 2 outputs is computed from 16 products per pair of channels instead of 36 (windows of 5 x 5:
+// 36 instead of 100), one of 4 x 4 from 36 instead of 144: inputs and weights are transformed, multiplied at
+// each position, and transformed back. Of small tiles, transformed weights have factors of 1/2 and 1/4 only,
+// and an error of a few roundings. With 36 positions the error of outputs is about twice that of adding up
+// the windows' products one by one. An infinite input makes all outputs of its tiles NaN, while the windows'
+// own sums have it in as many outputs as a window has places.
 #pragma once
 
 #include <optional>
@@ -15,11 +16,13 @@
 
 namespace banyan::ops {
 
-/// Such images in one group, whose channels fill vectors of the instruction set, at least AVX2; not empty.
-bool winograd_applies(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
 enum class WinogradPass : std::uint8_t { forward, backward_data, backward_weight };
-/// The side of a tile's outputs.
-enum class WinogradTile : std::uint8_t { of_2, of_4 };
+/// The side of a tile's outputs, and wide ones for windows of 5 x 5.
+enum class WinogradTile : std::uint8_t { of_2, of_4, wide_of_2 };
+/// Such images in one group, whose channels fill a vector of the instruction set, at least AVX2, with windows
+/// for that tile; not empty.
+bool winograd_applies(WinogradTile tile, const ConvolutionGeometry& geometry, const Tensor& input,
+                      const Tensor& output);
 /// Where it applies, the faster tile; none where oneDNN's kernels are faster. A rule based only on channels,
 /// the sides of an image, their type and the instruction set: measurements could differ between runs, and an
 /// image has the same bits in any batch.
