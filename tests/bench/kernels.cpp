@@ -216,7 +216,9 @@ std::vector<Case> in_groups() {
           of("ShuffleNet", 480, 14, 120, 1, 1, 3),  of("ShuffleNet", 120, 14, 480, 1, 1, 3),
           of("ShuffleNet", 960, 7, 240, 1, 1, 3),   of("ShuffleNet", 240, 7, 960, 1, 1, 3),
           of("ShuffleNet", 272, 28, 68, 1, 1, 4),   of("ShuffleNet", 384, 28, 96, 1, 1, 8),
-          of("many", 256, 28, 256, 1, 1, 16),       of("CaffeNet", 96, 27, 256, 5, 1, 2)};
+          of("many", 256, 28, 256, 1, 1, 16),       of("CaffeNet", 96, 27, 256, 5, 1, 2),
+          of("CaffeNet", 384, 13, 384, 3, 1, 2),    of("CaffeNet", 384, 13, 256, 3, 1, 2),
+          of("ResNeXt-50", 1024, 7, 1024, 3, 1, 32)};
 }
 
 /// Each channel by itself; the last two are the gradients of bilinear upsampling.

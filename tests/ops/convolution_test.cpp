@@ -1025,8 +1025,9 @@ class ConvolutionWinograd : public testing::TestWithParam<ops::WinogradTile> {
     if (ops::instruction_set() == kBaseline) GTEST_SKIP() << "kernels for AVX2";
   }
   static std::int64_t window() { return GetParam() == ops::WinogradTile::wide_of_2 ? 5 : 3; }
-  static ConvolutionGeometry geometry(const Dims& pad, std::int64_t in, std::int64_t out) {
-    return {{window(), window()}, {1, 1}, pad, {1, 1}, 1, in, out};
+  static ConvolutionGeometry geometry(const Dims& pad, std::int64_t in, std::int64_t out,
+                                      std::int64_t groups = 1) {
+    return {{window(), window()}, {1, 1}, pad, {1, 1}, groups, groups * in, groups * out};
   }
   /// Images keep their size.
   static ConvolutionGeometry geometry(std::int64_t in, std::int64_t out) {
@@ -1182,7 +1183,7 @@ void expect_reference(ops::WinogradTile tile, const Case& c, int threads) {
           << i;
   };
   compare(y, expected_y, c.weight_shape().count(1));
-  compare(dx, expected_dx, c.geometry.out_channels * c.weight_shape().count(2));
+  compare(dx, expected_dx, c.geometry.out_channels / c.geometry.group * c.weight_shape().count(2));
   compare(dw, expected_dw,
           c.batch * c.output_shape().count(2) * (tile == ops::WinogradTile::wide_of_2 ? 2 : 1));
   for (std::int64_t i = 0; i < dw.count(); ++i) ASSERT_EQ(dw.data<float>()[i], again.data<float>()[i]) << i;
@@ -1192,7 +1193,8 @@ void expect_reference(ops::WinogradTile tile, const Case& c, int threads) {
 TEST_P(ConvolutionWinograd, MatchesTheReferenceWithManyThreads) {
   for (const Case& c : {Case{"four tiles", 1, {4, 4}, geometry(32, 64)},
                         Case{"one tile", 1, {window(), window()}, geometry({0, 0}, 16, 16)},
-                        Case{"84 tiles", 2, {11, 13}, geometry(32, 80)}}) {
+                        Case{"84 tiles", 2, {11, 13}, geometry(32, 80)},
+                        Case{"two groups", 2, {11, 13}, geometry({1, 1}, 24, 36, 2)}}) {
     SCOPED_TRACE(c.name);
     expect_reference(GetParam(), c, 16);
   }
@@ -1210,7 +1212,8 @@ TEST_P(ConvolutionWinograd, MatchesTheReferenceOnRandomShapes) {
       return draw(0, 1) == 0 ? draw(lanes(), 80) : lanes() * draw(1, 80 / lanes());
     };
     const std::int64_t in = channels(), out = channels();
-    const Case c{"", draw(1, 5), {draw(window(), 21), draw(window(), 21)}, geometry(pad, in, out)};
+    const Case c{
+        "", draw(1, 5), {draw(window(), 21), draw(window(), 21)}, geometry(pad, in, out, draw(1, 3))};
     const auto threads = static_cast<int>(draw(1, 5));
     SCOPED_TRACE(cat("round ", round, ": ", c.input_shape().to_string(), " to ", c.output_shape().to_string(),
                      ", ", threads, " threads"));

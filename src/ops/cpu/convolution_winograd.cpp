@@ -21,6 +21,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "banyan/ops/basic.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/cpu/channel_blocks.hpp"
 #include "ops/cpu/constant_numbers.hpp"
@@ -75,15 +76,19 @@ struct Vectors {
 /// Sizes for one call; copied into the enqueued work. H: halves of the transformations of a tile.
 template <class H>
 struct Sizes {
-  std::int64_t batch, inputs, outputs, in_h, in_w, out_h, out_w, pad_h, pad_w, rows, columns;
+  std::int64_t batch, inputs, outputs;     ///< of a group of the convolution
+  std::int64_t input_pixel, output_pixel;  ///< channels of all of them
+  std::int64_t in_h, in_w, out_h, out_w, pad_h, pad_w, rows, columns;
   int threads;
   std::int64_t tasks, most;  ///< of tiles in a task
   std::int64_t parts = 1;    ///< of the groups of outputs, computed by a thread each
 
   Sizes(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, int team)
       : batch(input.shape()[0]),
-        inputs(g.in_channels),
-        outputs(g.out_channels),
+        inputs(g.in_channels / g.group),
+        outputs(g.out_channels / g.group),
+        input_pixel(g.in_channels),
+        output_pixel(g.out_channels),
         in_h(input.shape()[2]),
         in_w(input.shape()[3]),
         out_h(output.shape()[2]),
@@ -141,6 +146,8 @@ struct Sizes {
     return group(number);
   }
   std::int64_t first_group(std::int64_t part) const { return groups() * part / parts; }
+  /// Of the caller's weights, and of the transformed ones.
+  std::int64_t taps() const { return outputs * inputs * H::kTaps; }
   std::int64_t weights() const { return weights_before(vectors()); }
   /// Of the transformed weights of a group.
   std::int64_t place(const Group& g) const { return weights_before(g.first); }
@@ -431,11 +438,11 @@ class Strip {
   static constexpr int kSide = H::kSide;
 
  public:
-  Strip(const Sizes<H>& s, const Run& run, const T* x) : step_(s.inputs), width_(s.in_w) {
+  Strip(const Sizes<H>& s, const Run& run, const T* x) : step_(s.input_pixel), width_(s.in_w) {
     const std::int64_t first = run.row * H::kStep - s.pad_h;
     for (std::int64_t i = 0; i < kSide; ++i) {
       inside_[i] = first + i >= 0 && first + i < s.in_h;
-      rows_[i] = inside_[i] ? x + (run.image * s.in_h + first + i) * s.in_w * s.inputs : nullptr;
+      rows_[i] = inside_[i] ? x + (run.image * s.in_h + first + i) * s.in_w * s.input_pixel : nullptr;
     }
     whole_ = inside_[0] && inside_[kSide - 1];
   }
@@ -525,8 +532,8 @@ template <int N, class H, class T>
 void write_run(const Sizes<H>& s, const Run& run, const Group& g, const float* products, const float* bias,
                float slope, T* y) {
   constexpr int kSide = H::kSide, kStep = H::kStep;
-  const std::int64_t row = run.row * kStep, next = s.out_w * s.outputs;
-  const std::int64_t position = s.of_outputs(), pixel = s.outputs;
+  const std::int64_t row = run.row * kStep, next = s.out_w * s.output_pixel;
+  const std::int64_t position = s.of_outputs(), pixel = s.output_pixel;
   const std::int64_t height = std::min<std::int64_t>(kStep, s.out_h - row);
   const bool ends = slope != 1;
   products += run.at * N * kLanes;
@@ -629,9 +636,10 @@ void run_forward(const Sizes<H>& s, Weights weights, const T* x, const float* we
 /// The gradients at the outputs of a run, in the vectors [first, first + count) of their channels.
 template <class H, class T>
 void prepare_gradients(const Sizes<H>& s, const Run& run, std::int64_t count, const Vectors& channels,
-                       const Group& vectors, const T* dy, std::int64_t position, float* prepared) {
+                       const Group& vectors, std::int64_t pixel, const T* dy, std::int64_t position,
+                       float* prepared) {
   constexpr int kSide = H::kSide, kStep = H::kStep;
-  const std::int64_t pixel = channels.channels, next = s.out_w * pixel, row = run.row * kStep;
+  const std::int64_t next = s.out_w * pixel, row = run.row * kStep;
   const std::int64_t height = std::min<std::int64_t>(kStep, s.out_h - row);
   for (std::int64_t vector = vectors.first; vector < vectors.first + vectors.count; ++vector) {
     float* to = prepared + (vector * count + run.at) * kLanes;
@@ -656,7 +664,7 @@ void prepare_gradients(const Sizes<H>& s, const Run& run, std::int64_t count, co
 template <int N, class H>
 void add_run(const Sizes<H>& s, const Run& run, const Group& g, const float* products, float* dx) {
   constexpr int kSide = H::kSide, kStep = H::kStep;
-  const std::int64_t position = s.of_outputs(), pixel = s.outputs, next = s.in_w * pixel;
+  const std::int64_t position = s.of_outputs(), pixel = s.output_pixel, next = s.in_w * pixel;
   const std::int64_t row = run.row * kStep - s.pad_h;
   products += run.at * N * kLanes;
   for (std::int64_t t = 0; t < run.count; ++t) {
@@ -681,11 +689,11 @@ void add_run(const Sizes<H>& s, const Run& run, const Group& g, const float* pro
   }
 }
 
-/// s: inputs are the channels of dy, outputs those of dx; tiles are those of dy.
+/// Adds to dx. s: inputs are the channels of dy, outputs those of dx; tiles are those of dy.
 template <class H>
 void run_transposed(const Sizes<H>& s, const float* dy, const float* weight, float* dx, float* prepared,
                     float* workspace) {
-  const std::int64_t tiles = s.rows * s.columns, pixels = s.in_h * s.in_w * s.outputs;
+  const std::int64_t tiles = s.rows * s.columns;
 #pragma omp parallel num_threads(s.threads)
   {
     prepare_all_weights<H, float>(s, Weights::transposed, weight, prepared);
@@ -693,12 +701,11 @@ void run_transposed(const Sizes<H>& s, const float* dy, const float* weight, flo
     float *const gradients = memory, *const products = memory + H::kPositions * s.of_inputs();
 #pragma omp for schedule(static)
     for (std::int64_t image = 0; image < s.batch; ++image) {
-      std::fill_n(dx + image * pixels, pixels, 0.0F);
       for (std::int64_t at = 0; at < tiles; at += s.most) {
         const std::int64_t first = image * tiles + at, count = std::min(s.most, tiles - at);
         for_each_run(s, first, first + count, [&](const Run& run) {
-          prepare_gradients(s, run, count, s.of_input(), {0, s.of_input().count()}, dy, s.of_inputs(),
-                            gradients);
+          prepare_gradients(s, run, count, s.of_input(), {0, s.of_input().count()}, s.input_pixel, dy,
+                            s.of_inputs(), gradients);
         });
         for (std::int64_t number = 0; number < s.groups(); ++number) {
           const Group g = s.group(number);
@@ -749,7 +756,7 @@ void add_tiles(const WeightSizes<H>& s, std::int64_t first, std::int64_t last, s
   const std::int64_t count = last - first;
   for_each_run(s, first, last, [&](const Run& run) {
     prepare_run(s, run, count, x, inputs);
-    prepare_gradients(s, run, count, s.of_output(), outputs, dy, s.of_gradients(), gradients);
+    prepare_gradients(s, run, count, s.of_output(), outputs, s.output_pixel, dy, s.of_gradients(), gradients);
   });
   for (std::int64_t number = s.first_group(part); number < s.first_group(part + 1); ++number) {
     const Group g = s.group(number);
@@ -861,10 +868,15 @@ void forward_on_cpu(Context& context, WinogradTile tile, const ConvolutionGeomet
         context.workspace_of<float>((keeps ? 0 : sizes.weights()) + sizes.threads * sizes.workspace());
     float* prepared = keeps ? const_cast<float*>(kept.data<float>()) : workspace;
     if (!keeps) workspace += sizes.weights();
-    context.run([sizes, x = input.data<T>(), w = is_filled ? nullptr : weight.data<float>(),
+    context.run([sizes, count = geometry.group, x = input.data<T>(),
+                 w = is_filled ? nullptr : weight.data<float>(),
                  b = bias.defined() ? bias.data<float>() : nullptr, slope = static_cast<float>(slope),
-                 y = output.data<T>(), prepared, workspace] {
-      run_forward(sizes, Weights::as_they_are, x, w, b, slope, y, prepared, workspace);
+                 y = output.data<T>(), prepared, is_kept = keeps, workspace] {
+      for (std::int64_t group = 0; group < count; ++group)
+        run_forward(sizes, Weights::as_they_are, x + group * sizes.inputs,
+                    w == nullptr ? nullptr : w + group * sizes.taps(),
+                    b == nullptr ? nullptr : b + group * sizes.outputs, slope, y + group * sizes.outputs,
+                    prepared + (is_kept ? group * sizes.weights() : 0), workspace);
     });
   });
 }
@@ -882,8 +894,13 @@ void transposed_on_cpu(Context& context, const ConvolutionGeometry& geometry, co
   Sizes<WideTile> sizes(back, grad_input, grad_output, context.device().threads());
   sizes.most = std::min(kTiles, sizes.rows * sizes.columns);
   auto* prepared = context.workspace_of<float>(sizes.weights() + sizes.threads * sizes.workspace());
-  context.run([sizes, dy = grad_output.data<float>(), w = weight.data<float>(), dx = grad_input.data<float>(),
-               prepared] { run_transposed(sizes, dy, w, dx, prepared, prepared + sizes.weights()); });
+  fill(context, grad_input, 0);
+  context.run([sizes, count = geometry.group, dy = grad_output.data<float>(), w = weight.data<float>(),
+               dx = grad_input.data<float>(), prepared] {
+    for (std::int64_t group = 0; group < count; ++group)
+      run_transposed(sizes, dy + group * sizes.inputs, w + group * sizes.taps(), dx + group * sizes.outputs,
+                     prepared, prepared + sizes.weights());
+  });
 }
 
 void backward_data_on_cpu(Context& context, WinogradTile tile, const ConvolutionGeometry& geometry,
@@ -893,10 +910,12 @@ void backward_data_on_cpu(Context& context, WinogradTile tile, const Convolution
   with_types(tile, grad_input, [&]<class H, class T>(H, T) {
     const Sizes<H> sizes(turned(geometry), grad_output, grad_input, context.device().threads());
     auto* prepared = context.workspace_of<float>(sizes.weights() + sizes.threads * sizes.workspace());
-    context.run(
-        [sizes, dy = grad_output.data<T>(), w = weight.data<float>(), dx = grad_input.data<T>(), prepared] {
-          run_forward(sizes, Weights::turned, dy, w, nullptr, 1, dx, prepared, prepared + sizes.weights());
-        });
+    context.run([sizes, count = geometry.group, dy = grad_output.data<T>(), w = weight.data<float>(),
+                 dx = grad_input.data<T>(), prepared] {
+      for (std::int64_t group = 0; group < count; ++group)
+        run_forward(sizes, Weights::turned, dy + group * sizes.inputs, w + group * sizes.taps(), nullptr, 1,
+                    dx + group * sizes.outputs, prepared, prepared + sizes.weights());
+    });
   });
 }
 
@@ -905,8 +924,12 @@ void backward_weight_on_cpu(Context& context, WinogradTile tile, const Convoluti
   with_types(tile, input, [&]<class H, class T>(H, T) {
     const WeightSizes<H> sizes(geometry, input, grad_output, context.device().threads());
     auto* workspace = context.workspace_of<float>(sizes.whole_workspace());
-    context.run([sizes, x = input.data<T>(), dy = grad_output.data<T>(), adds, dw = grad_weight.data<float>(),
-                 workspace] { run_backward_weight(sizes, x, dy, adds, dw, workspace); });
+    context.run([sizes, count = geometry.group, x = input.data<T>(), dy = grad_output.data<T>(), adds,
+                 dw = grad_weight.data<float>(), workspace] {
+      for (std::int64_t group = 0; group < count; ++group)
+        run_backward_weight(sizes, x + group * sizes.inputs, dy + group * sizes.outputs, adds,
+                            dw + group * sizes.taps(), workspace);
+    });
   });
 }
 
@@ -920,6 +943,13 @@ bool all_are(const std::vector<std::int64_t>& lengths, std::int64_t wanted) {
 
 /// Of a vector of the kernels that run: these here, or those of a library for AVX-512.
 std::int64_t lanes() { return instruction_set() == InstructionSet::avx512 ? 16 : kLanes; }
+
+ConvolutionGeometry of_a_group(ConvolutionGeometry geometry) {
+  geometry.in_channels /= geometry.group;
+  geometry.out_channels /= geometry.group;
+  geometry.group = 1;
+  return geometry;
+}
 
 std::int64_t positions_of(WinogradTile tile) {
   switch (tile) {
@@ -943,11 +973,12 @@ bool winograd_applies(WinogradTile tile, const ConvolutionGeometry& geometry, co
     return (tensor.dtype() == DType::f32 || tensor.dtype() == DType::bf16) &&
            tensor.layout() == Layout::channels_last && tensor.count() > 0;
   };
-  if (instruction_set() < InstructionSet::avx2 || geometry.spatial_axes() != 2 || geometry.group != 1 ||
-      !is_image(input) || !is_image(output) || input.dtype() != output.dtype() ||
-      !all_are(geometry.dilation, 1) || !can_turn(geometry))
+  if (instruction_set() < InstructionSet::avx2 || geometry.spatial_axes() != 2 || !is_image(input) ||
+      !is_image(output) || input.dtype() != output.dtype() || !all_are(geometry.dilation, 1) ||
+      !can_turn(of_a_group(geometry)))
     return false;
-  if (std::min(geometry.in_channels, geometry.out_channels) < lanes()) return false;
+  const ConvolutionGeometry group = of_a_group(geometry);
+  if (std::min(group.in_channels, group.out_channels) < lanes()) return false;
   if (tile == WinogradTile::wide_of_2)
     return all_are(geometry.kernel, WideTile::kWindow) && input.dtype() == DType::f32;
   return all_are(geometry.kernel, LargeTile::kWindow);
@@ -970,13 +1001,14 @@ std::optional<WinogradTile> winograd_tile(WinogradPass pass, const ConvolutionGe
   const std::int64_t small = products(is_wide ? wide_of_2 : of_2), large = products(of_4);
   const std::int64_t least = is_wide ? small : std::min(small, large);
   // At the end of rows and columns, tiles compute in vain, and in the last vector of channels lanes do.
-  const std::int64_t channels = is_data ? geometry.in_channels : geometry.out_channels;
+  const ConvolutionGeometry group = of_a_group(geometry);
+  const std::int64_t channels = is_data ? group.in_channels : group.out_channels;
   const std::int64_t taps = geometry.kernel[0] * geometry.kernel[1];
   if (least * in_vectors(channels) * 5 > pixels * taps * channels * 3) return std::nullopt;
   // More transformed weights take long to transform and to read, which few pixels are not worth; gradients
   // are of many images. Those for large tiles are more than twice as many. With AVX2 products take longer.
   const bool is_avx2 = instruction_set() == InstructionSet::avx2;
-  const std::int64_t pairs = geometry.in_channels * geometry.out_channels, most = 512 * 1024;
+  const std::int64_t pairs = geometry.in_channels * group.out_channels, most = 512 * 1024;
   const std::int64_t worth = is_forward ? 14 * 14 : 7 * 7;
   const bool is_big = pixels >= 28 * 28;
   if (pairs > (pixels < worth ? 256 * 512 : is_big ? 4 * most : most)) return std::nullopt;
@@ -990,7 +1022,7 @@ std::optional<WinogradTile> winograd_tile(WinogradPass pass, const ConvolutionGe
 }
 
 std::int64_t winograd_weights(WinogradTile tile, const ConvolutionGeometry& geometry) {
-  return positions_of(tile) * geometry.in_channels * in_vectors(geometry.out_channels);
+  return positions_of(tile) * geometry.in_channels * in_vectors(of_a_group(geometry).out_channels);
 }
 
 }  // namespace banyan::ops

@@ -19,7 +19,7 @@ namespace banyan::ops {
 enum class WinogradPass : std::uint8_t { forward, backward_data, backward_weight };
 /// The side of a tile's outputs, and wide ones for windows of 5 x 5.
 enum class WinogradTile : std::uint8_t { of_2, of_4, wide_of_2 };
-/// Such images in one group, whose channels fill a vector of the instruction set, at least AVX2, with windows
+/// Such images, of which a group's channels fill a vector of the instruction set, at least AVX2, with windows
 /// for that tile; not empty.
 bool winograd_applies(WinogradTile tile, const ConvolutionGeometry& geometry, const Tensor& input,
                       const Tensor& output);
