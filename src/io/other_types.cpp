@@ -75,8 +75,6 @@ constexpr std::array kOthers{
     OtherType{"DomainTransformForwardOnly", "DeepLab", kRefine},
     OtherType{"EvalDetection", "YOLO's branches", "DetectionEvaluate compares the boxes of SSD's layers"},
     OtherType{"FlowWarp", "FlowNet", "no operator samples along a flow; warp the images beforehand"},
-    OtherType{"FocalLoss", "a branch of SSD",
-              "MultiBoxLoss with mining_type: MAX_NEGATIVE chooses hard examples"},
     OtherType{"FrcnnAnchorTarget", kFrcnnWho,
               "AnchorTarget does the same; its settings are the layer's own instead of a JSON file's"},
     OtherType{"FrcnnProposal", kFrcnnWho,
@@ -173,12 +171,6 @@ constexpr std::array kOthers{
               "Softmax, "
               "Log, Eltwise with operation: PROD with the targets, and Reduction with a negative coeff and a "
               "loss_weight have the same gradient"},
-    OtherType{
-        "SoftmaxFocalLoss", "branches of Caffe",
-        "SoftmaxWithLossOHEM shows each position's loss, by which BoxAnnotatorOHEM chooses hard examples"},
-    OtherType{
-        "SoftmaxWithFocalLoss", "branches of Caffe",
-        "SoftmaxWithLossOHEM shows each position's loss, by which BoxAnnotatorOHEM chooses hard examples"},
     OtherType{"SpatialProduct", "PSPNet",
               "Tile repeats the one map for each channel, and Eltwise with operation: PROD multiplies"},
     OtherType{"SpatialTransformer", "a branch of Caffe",

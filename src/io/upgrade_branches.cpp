@@ -24,8 +24,8 @@ std::string type_without_depth(const std::string& type) {
 template <class Settings>
 bool has_depth(const Settings& s) {
   return s.has_kernel_depth() || s.has_temporal_stride() || s.has_temporal_pad() || s.has_kernel_d() ||
-         s.has_stride_d() || s.has_pad_d() || s.has_kernel_shape() || s.has_stride_shape() ||
-         s.has_pad_shape();
+         s.has_stride_d() || s.has_pad_d() || s.has_kernel_l() || s.has_stride_l() || s.has_pad_l() ||
+         s.has_kernel_shape() || s.has_stride_shape() || s.has_pad_shape();
 }
 
 bool has_depth(const caffe::LayerParameter& layer) {
@@ -50,6 +50,7 @@ class DepthUpgrade {
   template <class Settings>
   void run(Settings& s) const {
     if (!has_depth(s)) return;
+    rename_lengths(s);
     const bool c3d = s.has_kernel_depth() || s.has_temporal_stride() || s.has_temporal_pad();
     const bool other = s.has_kernel_d() || s.has_stride_d() || s.has_pad_d();
     const bool shapes = s.has_kernel_shape() || s.has_stride_shape() || s.has_pad_shape();
@@ -84,6 +85,22 @@ class DepthUpgrade {
   }
 
  private:
+  /// Pseudo-3D ResNet's names.
+  template <class Settings>
+  void rename_lengths(Settings& s) const {
+    if ((s.has_kernel_l() && s.has_kernel_d()) || (s.has_stride_l() && s.has_stride_d()) ||
+        (s.has_pad_l() && s.has_pad_d()))
+      refuse(
+          "kernel_l, stride_l and pad_l are other names of kernel_d, stride_d and pad_d; give one of the "
+          "two");
+    if (s.has_kernel_l()) s.set_kernel_d(s.kernel_l());
+    if (s.has_stride_l()) s.set_stride_d(s.stride_l());
+    if (s.has_pad_l()) s.set_pad_d(s.pad_l());
+    s.clear_kernel_l();
+    s.clear_stride_l();
+    s.clear_pad_l();
+  }
+
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
     bad_input(begin_, parts...);

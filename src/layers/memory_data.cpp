@@ -1,5 +1,6 @@
 // MemoryData: a batch of images and their labels that the program puts in (Net::set_input,
-// Session::set_input), without any transformation; they stay until the next ones.
+// Session::set_input); they stay until the next ones. As in Caffe (MemoryDataLayer::Reset), transform_param
+// has no effect on them.
 #include "layers/filled_by_program.hpp"
 
 namespace banyan {
@@ -15,10 +16,6 @@ class MemoryDataLayer : public FilledByProgram {
     if (s.batch_size() == 0 || s.channels() == 0 || s.height() == 0 || s.width() == 0)
       refuse("memory_data_param must have positive batch_size, channels, height and width, found ",
              s.batch_size(), ", ", s.channels(), ", ", s.height(), " and ", s.width());
-    if (parameter_.has_transform_param())
-      refuse(
-          "transform_param has no effect on values that a program puts in: leave it out, and put in values "
-          "as the net needs them");
   }
   void setup(const Blobs&, const Blobs& outputs) override {
     check_settings();

@@ -10,8 +10,8 @@ namespace banyan {
 namespace {
 
 /// A dictionary as YAML writes it: `key: value` per line, or `{key: value, key: value}`; a value is a number,
-/// a word or a list `[value, value]`; keys and words may be quoted; tags (!!python/tuple) and comments do not
-/// count.
+/// a word or a list `[value, value]` or `[value,]`; keys and words may be quoted; tags (!!python/tuple) and
+/// comments do not count.
 class DictionaryReader {
  public:
   using Entry = PythonSetting;
@@ -69,6 +69,7 @@ class DictionaryReader {
     if (take(']')) return true;
     do {
       skip(true);
+      if (take(']')) return true;
       if (!read_word(entry.values.emplace_back())) return false;
       skip(true);
     } while (take(','));

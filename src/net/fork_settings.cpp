@@ -112,6 +112,18 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
   warn_once(net,
             "shuffle_pool_size of data_param (yjxiong) has no effect; shuffle: true shuffles all records",
             [](const caffe::LayerParameter& layer) { return layer.data_param().has_shuffle_pool_size(); });
+  warn_once(net, "transform_param of a MemoryData layer has no effect: put in values as the net needs them",
+            [](const caffe::LayerParameter& layer) {
+              return layer.type() == "MemoryData" && layer.has_transform_param();
+            });
+  warn_once(
+      net,
+      "a Crop without crop_param cuts from the first row and column on, as BVLC's does; in older branches "
+      "(the "
+      "first versions of FCN, HED) it found the offset that the layers before it need: if the net is for one "
+      "of "
+      "them, write crop_param { axis: 2 offset: N }",
+      [](const caffe::LayerParameter& layer) { return layer.type() == "Crop" && !layer.has_crop_param(); });
   warn_once(net, "coeff of eltwise_param has no effect with MAX", has_idle_coefficients);
   warn_once(net, "class_weighting has no effect without weight_by_label_freqs: true", has_idle_class_weights);
   warn_once(net, "the scale of a filler (Intel's) has no effect", scales_a_filler);

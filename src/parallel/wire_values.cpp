@@ -17,7 +17,7 @@ float scale_of(const float* values, std::int64_t count) {
   return half_scale(largest);
 }
 
-constexpr std::int64_t kBlock = 1024;  // values that stay in the first cache
+constexpr std::int64_t kValuesAtOnce = 1024;  // values that stay in the first cache
 
 /// values = packed, or += packed.
 template <bool Add>
@@ -60,10 +60,10 @@ void in_blocks(std::int64_t count, T* out, const Add& add) {
   const auto fetch = [out](std::int64_t first, std::int64_t values) {
     fetch_to_write(reinterpret_cast<const char*>(out + first), values * static_cast<std::int64_t>(sizeof(T)));
   };
-  fetch(0, std::min(kBlock, count));
-  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
-    const std::int64_t size = std::min(kBlock, count - begin), next = begin + size;
-    fetch(next, std::min(kBlock, count - next));
+  fetch(0, std::min(kValuesAtOnce, count));
+  for (std::int64_t begin = 0; begin < count; begin += kValuesAtOnce) {
+    const std::int64_t size = std::min(kValuesAtOnce, count - begin), next = begin + size;
+    fetch(next, std::min(kValuesAtOnce, count - next));
     add(begin, size);
   }
 }
@@ -71,7 +71,7 @@ void in_blocks(std::int64_t count, T* out, const Add& add) {
 /// In order; `out` may be one of the parts.
 template <class T>
 void sum_plain(const std::vector<SumPart>& parts, std::int64_t count, T* out) {
-  T block[kBlock];
+  T block[kValuesAtOnce];
   const std::size_t last = parts.size() - 1;
   in_blocks(count, out, [&](std::int64_t begin, std::int64_t size) {
     const auto part = [&](std::size_t p) { return reinterpret_cast<const T*>(parts[p].data) + begin; };
@@ -93,7 +93,7 @@ void sum(const std::vector<SumPart>& parts, std::int64_t count, DType packed, T*
     sum_plain(parts, count, out);
     return;
   }
-  T block[kBlock];
+  T block[kValuesAtOnce];
   in_blocks(count, out, [&](std::int64_t begin, std::int64_t size) {
     for (std::size_t p = 0; p < parts.size(); ++p) {
       if constexpr (std::is_same_v<T, float>) {

@@ -47,15 +47,16 @@ double area_under(const std::vector<Point>& curve) {
 
 double precision_of(std::vector<Point> curve, AveragePrecision kind) {
   if (kind != AveragePrecision::integral) take_best(curve);
-  if (kind != AveragePrecision::eleven_points) return area_under(curve);
+  if (kind == AveragePrecision::integral || kind == AveragePrecision::max_integral) return area_under(curve);
+  const int steps = kind == AveragePrecision::eleven_points ? 10 : 100;
   double sum = 0;
-  for (int tenth = 0; tenth <= 10; ++tenth) {
-    const auto reached = std::find_if(curve.begin(), curve.end(), [tenth](const Point& point) {
-      return point.recall * 10 >= tenth - 1e-9;  // 0.3 of three objects in ten is reached
+  for (int step = 0; step <= steps; ++step) {
+    const auto reached = std::find_if(curve.begin(), curve.end(), [&](const Point& point) {
+      return point.recall * steps >= step - 1e-9;  // 0.3 of three objects in ten is reached
     });
     if (reached != curve.end()) sum += reached->precision;
   }
-  return sum / 11;
+  return sum / (steps + 1);
 }
 
 }  // namespace

@@ -59,6 +59,16 @@ double LearningRate::scheduled(std::int64_t iteration) const {
       return base * 0.5 * (1 + std::cos(std::numbers::pi * done));
     case Policy::exp10:
       return base * std::pow(10.0, -i / rate_.stepsize);
+    case Policy::triangular:
+    case Policy::triangular2: {
+      const std::int64_t j = std::max<std::int64_t>(0, iteration - rate_.first_cycle);
+      const std::int64_t cycle = j / (2 * std::int64_t{rate_.stepsize});
+      const double place = static_cast<double>(j % (2 * std::int64_t{rate_.stepsize})) / rate_.stepsize;
+      const double height = (scale_ * rate_.max_lr - base) * (1 - std::abs(place - 1));
+      return base + (rate_.policy == Policy::triangular2
+                         ? std::ldexp(height, -static_cast<int>(std::min<std::int64_t>(cycle, 2000)))
+                         : height);
+    }
     case Policy::multifixed:
       break;
   }

@@ -31,7 +31,9 @@ constexpr std::pair<const char*, LearningRatePolicy> kPolicies[] = {
     {"plateau", LearningRatePolicy::plateau},
     {"poly", LearningRatePolicy::poly},
     {"sigmoid", LearningRatePolicy::sigmoid},
-    {"step", LearningRatePolicy::step}};
+    {"step", LearningRatePolicy::step},
+    {"triangular", LearningRatePolicy::triangular},
+    {"triangular2", LearningRatePolicy::triangular2}};
 
 constexpr std::pair<const char*, ops::UpdateRule> kRules[] = {
     {"SGD", ops::UpdateRule::sgd},           {"Nesterov", ops::UpdateRule::nesterov},
@@ -41,6 +43,12 @@ constexpr std::pair<const char*, ops::UpdateRule> kRules[] = {
 
 constexpr std::pair<const char*, MomentumPolicy> kMomentumPolicies[] = {
     {"fixed", MomentumPolicy::fixed}, {"opt", MomentumPolicy::opt}, {"poly", MomentumPolicy::poly}};
+
+constexpr std::pair<const char*, AveragePrecision> kPrecisions[] = {
+    {"101point", AveragePrecision::hundred_one_points},
+    {"11point", AveragePrecision::eleven_points},
+    {"Integral", AveragePrecision::integral},
+    {"MaxIntegral", AveragePrecision::max_integral}};
 
 template <class Table>
 std::vector<std::string> names_in(const Table& table) {
@@ -144,9 +152,7 @@ class Reader {
     test.interval = s_.test_interval();
     test.initialization = s_.test_initialization();
     test.compute_loss = s_.test_compute_loss();
-    test.precision = s_.ap_version() == "11point"       ? AveragePrecision::eleven_points
-                     : s_.ap_version() == "MaxIntegral" ? AveragePrecision::max_integral
-                                                        : AveragePrecision::integral;
+    if (const auto* precision = find_in(kPrecisions, s_.ap_version())) test.precision = *precision;
     test.per_class = s_.show_per_class_result();
     return test;
   }
@@ -312,9 +318,8 @@ class Reader {
     const std::string& type = s_.eval_type();
     require(type == "classification" || type == "detection" || type == "segmentation", "unknown eval_type ",
             quoted(type), "; known types: classification, detection, segmentation");
-    const std::string& version = s_.ap_version();
-    require(version == "Integral" || version == "11point" || version == "MaxIntegral", "unknown ap_version ",
-            quoted(version), "; known versions: 11point, Integral, MaxIntegral");
+    require(find_in(kPrecisions, s_.ap_version()) != nullptr, "unknown ap_version ", quoted(s_.ap_version()),
+            "; known versions: ", join(names_in(kPrecisions), ", "));
   }
 
   LearningRatePolicy policy() const {
@@ -342,6 +347,8 @@ class Reader {
     rate.stage_ends.assign(s_.stageiter().begin(), s_.stageiter().end());
     rate.warmup_iter = s_.warmup_iter();
     rate.warmup_start_lr = s_.warmup_start_lr();
+    rate.max_lr = s_.max_lr();
+    rate.first_cycle = s_.start_lr_policy();
     rate.rampup_interval = s_.rampup_interval();
     rate.rampup_lr = s_.rampup_lr();
     if (s_.lr_scaling() == caffe::SolverParameter::LINEAR)
@@ -356,12 +363,18 @@ class Reader {
     const std::string name = cat("lr_policy ", quoted(s_.lr_policy()));
     require(policy == Policy::multifixed || s_.has_base_lr(), "base_lr is missing (", name, " needs it)");
     require(s_.base_lr() >= 0, "base_lr must be a number >= 0, not ", s_.base_lr());
-    if (policy == Policy::step || policy == Policy::exp10)
+    const bool is_triangular = policy == Policy::triangular || policy == Policy::triangular2;
+    if (policy == Policy::step || policy == Policy::exp10 || is_triangular)
       require(s_.stepsize() > 0, name, " needs stepsize > 0, found ", s_.stepsize());
     if (policy == Policy::poly || policy == Policy::cosine)
       require(s_.max_iter() > 0, name, " needs max_iter > 0, found ", s_.max_iter());
     if (policy == Policy::plateau)
       require(!s_.plateau_winsize().empty(), name, " needs at least one plateau_winsize");
+    if (is_triangular) {
+      require(s_.has_max_lr(), "max_lr is missing (", name, " needs it)");
+      require(s_.max_lr() >= 0 && std::isfinite(s_.max_lr()), "max_lr must be a number >= 0, not ",
+              s_.max_lr());
+    }
     if (policy == Policy::multifixed)
       require(!s_.stagelr().empty() && s_.stagelr_size() == s_.stageiter_size(), name,
               " needs as many stagelr as stageiter, at least one; found ", s_.stagelr_size(), " and ",

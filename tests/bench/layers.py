@@ -500,6 +500,18 @@ CASES = {
     ),
     "EuclideanLoss": Case({"x": ((100, 784), signed), "y": ((100, 784), signed)}, "EuclideanLoss", constant=("y",)),
     "L1Loss": Case({"x": ((100, 784), signed), "y": ((100, 784), signed)}, "L1Loss", constant=("y",)),
+    "FocalLoss": Case({"x": ((64, 1000), signed), "y": ((64,), below(1000))}, "FocalLoss", constant=("y",)),
+    "SoftmaxFocalLoss": Case(
+        {"x": ((64, 1000), signed), "y": ((64,), below(1000))}, "SoftmaxFocalLoss", constant=("y",)
+    ),
+    "SoftmaxWithFocalLoss": Case(
+        {"x": ((64, 1000), signed), "y": ((64,), below(1000))}, "SoftmaxWithFocalLoss", constant=("y",)
+    ),
+    "LabelSpecificAdd": Case(
+        {"x": ((64, 10000), signed), "y": ((64,), below(10000))},
+        "LabelSpecificAdd label_specific_add_param { bias: -0.35 }",
+        constant=("y",),
+    ),
     "HingeLoss": Case({"x": ((64, 1000), signed), "y": ((64,), below(1000))}, "HingeLoss", constant=("y",)),
     "MultinomialLogisticLoss": Case(
         {"x": ((64, 1000), positive), "y": ((64,), below(1000))}, "MultinomialLogisticLoss", constant=("y",)

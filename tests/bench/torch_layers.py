@@ -201,6 +201,22 @@ def sums_per_sample(values):
     return values.flatten(1).sum(1)
 
 
+def focal_loss(t):
+    def loss():
+        own = F.log_softmax(t["x"], 1).gather(1, t["y"].long()[:, None])
+        return (-0.25 * (1 - own.exp()) ** 2 * own).mean()
+
+    return loss
+
+
+def label_specific_add(t):
+    def add():
+        own = F.one_hot(t["y"].long(), t["x"].shape[1]).bool() & (t["x"] > 0.35)
+        return torch.where(own, t["x"] - 0.35, t["x"])
+
+    return add
+
+
 def hinge_loss(t):
     labels = t["y"].long()
 
@@ -376,6 +392,10 @@ CASES = {
     "UniqueLabel": lambda t: lambda: torch.cat([labels.unique() for labels in t["y"]]),
     "EuclideanLoss": lambda t: lambda: F.mse_loss(t["x"], t["y"], reduction="sum") / 2 / len(t["x"]),
     "L1Loss": lambda t: lambda: F.l1_loss(t["x"], t["y"], reduction="sum") / len(t["x"]),
+    "FocalLoss": focal_loss,
+    "SoftmaxFocalLoss": focal_loss,
+    "SoftmaxWithFocalLoss": focal_loss,
+    "LabelSpecificAdd": label_specific_add,
     "HingeLoss": hinge_loss,
     "MultinomialLogisticLoss": lambda t: lambda: F.nll_loss(t["x"].log(), t["y"].long()),
     "InfogainLoss": infogain_loss,

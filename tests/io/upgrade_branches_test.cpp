@@ -95,6 +95,15 @@ TEST(UpgradeDepth, TheFirstAxisGoesBeforeRowsAndColumns) {
       "stride: [2, 1, 1] pad: [1, 2, 0] } }");
 }
 
+/// As Pseudo-3D ResNet writes its layers.
+TEST(UpgradeDepth, TheFirstAxisHasAnotherName) {
+  expect_same(
+      upgraded("layer { name: 'p' type: 'Pooling3D' pooling_param { pool: MAX kernel_size: 3 kernel_l: 2 "
+               "stride: 2 stride_l: 1 pad_l: 1 } }"),
+      "layer { name: 'p' type: 'Pooling' pooling_param { pool: MAX kernel_size: [2, 3, 3] "
+      "stride: [1, 2, 2] pad: [1, 0, 0] } }");
+}
+
 TEST(UpgradeDepth, HalfSpecifiedWindowsAreRefused) {
   const auto conv = [](const std::string& settings) {
     return error_of([&] {
@@ -102,6 +111,7 @@ TEST(UpgradeDepth, HalfSpecifiedWindowsAreRefused) {
                " } }");
     });
   };
+  expect_contains(conv("kernel_l: 3 kernel_d: 3 kernel_size: 3"), "give one of the two");
   expect_contains(conv("kernel_depth: 3"), "layer \"c\" (Convolution): kernel_depth needs kernel_size");
   expect_contains(conv("kernel_size: 3 temporal_stride: 2"), "need the kernel's length");
   expect_contains(conv("kernel_d: 3 kernel_size: 3 stride: 2"), "stride needs stride_d beside it");

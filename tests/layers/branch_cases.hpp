@@ -32,6 +32,11 @@ inline const std::vector<GradientCase> kCases = {
     {"upsample_repeats", "type: 'Upsample' upsample_param { scale_h: 2 scale_w: 3 }", {kImages}},
     {"cosine", "type: 'CosineSimilarity'", {kScores, kScores}},
     {"cosine_maps", "type: 'CosineSimilarity'", {kImages, Shape{2, 60}}},
+    {"label_specific_add",
+     "type: 'LabelSpecificAdd' label_specific_add_param { bias: -3 }",
+     {kScores, Shape{kScores[0]}},
+     1,
+     3},
     {"bias_channel", "type: 'BiasChannel'", {kImages, Shape{2, 2, 1, 1}}, 1, 3},
 };
 

@@ -348,6 +348,21 @@ TEST(UniqueLabel, ListsEachLabelOnce) {
   EXPECT_NE(refusal(text + "}", {kImages}).find("one channel"), std::string::npos);
 }
 
+TEST(LabelSpecificAdd, AddsTheMarginInTrainingToScoresThatAreLargeEnough) {
+  const std::vector<Shape> shapes{Shape{3, 2}, Shape{3}};
+  const std::string margin = "type: 'LabelSpecificAdd' label_specific_add_param { bias: -0.25 ";
+  const Values x{0.5, 1, 0.25, 0.75, 0.125, 3};
+  // 0.25 is not above 0.25, 0.125 is below it.
+  EXPECT_EQ(run(margin + "}", shapes, {x, {1, 0, 0}}), (Values{0.5, 0.75, 0.25, 0.75, 0.125, 3}));
+  BenchOptions tests;
+  tests.phase = Phase::test;
+  EXPECT_EQ(run(margin + "transform_test: true }", shapes, {x, {1, 0, 0}}, tests), x);
+  EXPECT_THROW(run(margin + "}", shapes, {x, {1, 2, 0}}), Error);
+  EXPECT_NE(refusal(margin + "bias_base: 1 }", shapes).find("changes from pass to pass"), std::string::npos);
+  EXPECT_NE(refusal(margin + "}", {Shape{3, 2}, Shape{2}}).find("one label for each sample"),
+            std::string::npos);
+}
+
 TEST(BiasChannel, AddsForTheLabelsOfAnImageOrOfAPixel) {
   const std::vector<Shape> lists{Shape{1, 3, 1, 2}, Shape{1, 4, 1, 1}},
       maps{Shape{1, 3, 1, 2}, Shape{1, 1, 1, 2}};

@@ -153,6 +153,27 @@ TEST(SoftmaxLoss, SelectsInTrainingAmongSuchAsThereAre) {
   none.backward(Values{1});
 }
 
+/// By the definition (Lin et al. 2017): probabilities 0.9 and 0.25 of two positions' labels.
+TEST(FocalLoss, CountsLikelyLabelsLess) {
+  const std::vector<Shape> shapes{Shape{2, 2}, Shape{2}};
+  const Values x{std::log(9), 0, std::log(3), 0}, labels{0, 1};
+  const auto expected = [](double alpha, double gamma) {
+    return -alpha * (std::pow(0.1, gamma) * std::log(0.9) + std::pow(0.75, gamma) * std::log(0.25)) / 2;
+  };
+  EXPECT_NEAR(loss_of("type: 'FocalLoss'", shapes, {x, labels}), expected(0.25, 2), 1e-15);
+  EXPECT_NEAR(loss_of("type: 'SoftmaxWithFocalLoss' softmax_focal_loss_param { alpha: 0.5 gamma: 1.5 }",
+                      shapes, {x, labels}),
+              expected(0.5, 1.5), 1e-15);
+  EXPECT_NEAR(
+      loss_of("type: 'SoftmaxFocalLoss' softmax_focal_loss_param { alpha: 1 gamma: 0 }", shapes, {x, labels}),
+      loss_of("type: 'SoftmaxWithLoss'", shapes, {x, labels}), 1e-15);
+  // A sigmoid branch's: a target for each score.
+  EXPECT_NE(refusal("type: 'FocalLoss'", {Shape{2, 2}, Shape{2, 2}}).find("one label for each"),
+            std::string::npos);
+  EXPECT_NE(refusal("type: 'FocalLoss' focal_loss_param { gamma: -1 }", shapes).find("must not be negative"),
+            std::string::npos);
+}
+
 TEST(HingeLoss, AddsUpWhatIsMissingToTheMargin) {
   const Values x{2, -3, 0.5, 0.25, 0, -2}, labels{0, 2};
   // Sample 0: 0 for the label, 0, 1.5; sample 1: 1.25, 1, 3 for the label.

@@ -364,7 +364,7 @@ caffe::LayerParameter native(const std::string& settings, Phase phase = Phase::t
 
 TEST(PythonLayers, BecomeNativeOnes) {
   for (const char* text : {"'feat_stride': 8\n'scales': !!python/tuple [4, 8, 16, 32]\n",
-                           "{feat_stride: 8, scales: [4, 8,\n 16, 32]}",
+                           "{feat_stride: 8, scales: [4, 8,\n 16, 32,]}",
                            "# anchors\nfeat_stride: 8  # pixels\n\n\"scales\": [4,8,16,32]",
                            "{'feat_stride': 8, 'scales': [4, 8, 16, 32],}"}) {
     const caffe::LayerParameter layer = native(text);

@@ -207,6 +207,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"sigmoid_cross_entropy_valid", sigmoid("normalization: VALID"), Shape{2, 3}, 0, true},
         Case{"sigmoid_cross_entropy_full", sigmoid("normalization: FULL"), Shape{2, 3}, 0, true},
         Case{"sigmoid_cross_entropy_none", sigmoid("normalization: NONE"), Shape{2, 3}, 0, true},
+        Case{"focal", "type: 'FocalLoss' loss_param { ignore_label: 1 }", Shape{4, 3}, 4},
         Case{"hinge", "type: 'HingeLoss'", Shape{4}, 4},
         Case{"hinge_l2", "type: 'HingeLoss' hinge_loss_param { norm: L2 }", Shape{4}, 4},
         Case{"multinomial_logistic", "type: 'MultinomialLogisticLoss'", Shape{4}, 4},

@@ -59,6 +59,9 @@ TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
       "layer { name: 'zero' type: 'BatchNorm' bottom: 'c' top: 'c' batch_norm_param { filler { value: 0 } } "
       "}\n"
       "layer { name: 'scale' type: 'Scale' bottom: 'c' top: 'c' scale_param { bias_term: true } }\n"
+      "layer { name: 'memory' type: 'MemoryData' transform_param { scale: 0.5 } }\n"
+      "layer { name: 'cut' type: 'Crop' }\n"
+      "layer { name: 'cut_at' type: 'Crop' crop_param { } }\n"
       "layer { name: 'max' type: 'Eltwise' eltwise_param { operation: MAX coeff: 2 coeff: 3 } }\n"
       "layer { name: 'sum' type: 'Eltwise' eltwise_param { coeff: 2 coeff: 3 } }\n"
       "layer { name: 'plain' type: 'SoftmaxWithLoss' loss_param { class_weighting: [1, 2] } }\n"
@@ -86,6 +89,8 @@ TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
               HasSubstr("batch_norm_param.engine names none of Intel's")),
           AllOf(HasSubstr("layer \"zero\": filler of batch_norm_param has no effect"),
                 HasSubstr("a filler in its scale_param does here")),
+          HasSubstr("layer \"memory\": transform_param of a MemoryData layer has no effect"),
+          HasSubstr("layer \"cut\": a Crop without crop_param cuts from the first row and column on"),
           HasSubstr("layer \"max\": coeff of eltwise_param has no effect with MAX"),
           HasSubstr("layer \"plain\": class_weighting has no effect without weight_by_label_freqs"),
           HasSubstr("layer \"conv\" and 1 more: the scale of a filler")));

@@ -551,6 +551,10 @@ class WideRandomNet : public NetDrawing {
                     {from}, {"label_map"});
       }
       case 2:
+        if (below(2) == 0)
+          return loss("FocalLoss",
+                      softmax(one_of("", "ignore_label: 3")) + " focal_loss_param { gamma: 1.5 }", {scores()},
+                      {"label"});
         return loss("InfogainLoss", softmax(one_of("", "ignore_label: 3")), {scores()}, {"label", "gain"});
       case 3:
         if (!allowed_.kinks) return add_loss();

@@ -115,9 +115,9 @@ TEST_P(MoreLosses, OverClasses) {
     label[1] = -3;                                  // out of range
     label[2] = static_cast<double>(over.channels);  // likewise
     const Values by_class = rounded(random_values(over.channels, 3, 0.1, 2));
-    double hinge[2] = {0, 0}, logistic = 0, infogain = 0, smoothed = 0, weighted[2] = {0, 0};
+    double hinge[2] = {0, 0}, logistic = 0, infogain = 0, smoothed = 0, weighted[2] = {0, 0}, focal = 0;
     Values dx_hinge[2] = {Values(p.size()), Values(p.size())}, dx_logistic(p.size()), dx_infogain(p.size()),
-           dx_smoothed(p.size()), dx_weighted[2] = {Values(p.size()), Values(p.size())};
+           dx_smoothed(p.size()), dx_focal(p.size()), dx_weighted[2] = {Values(p.size()), Values(p.size())};
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int64_t position = i / over.inner / over.channels * over.inner + i % over.inner;
       const auto c = static_cast<double>(i / over.inner % over.channels);
@@ -133,6 +133,12 @@ TEST_P(MoreLosses, OverClasses) {
       const double wanted = (c == y ? 0.7 : 0) + 0.3 / static_cast<double>(over.channels);
       smoothed -= wanted * std::log(x);
       dx_smoothed[static_cast<std::size_t>(i)] = (x - wanted) * scale();
+      const std::int64_t own = i + static_cast<std::int64_t>(y - c) * over.inner;
+      const double q = p[static_cast<std::size_t>(own)];  // of the label
+      if (c == y) focal -= 0.6 * std::pow(1 - q, 1.5) * std::log(q);
+      dx_focal[static_cast<std::size_t>(i)] =
+          0.6 * (std::pow(1 - q, 1.5) - 1.5 * std::sqrt(1 - q) * q * std::log(q)) * (x - (c == y ? 1 : 0)) *
+          scale();
       const double w = by_class[static_cast<std::size_t>(y)];
       weighted[0] -= c == y ? w * std::log(x) : 0;
       weighted[1] -= w * wanted * std::log(x);
@@ -174,6 +180,9 @@ TEST_P(MoreLosses, OverClasses) {
       ops::smoothed_loss_backward(context(), scores, y, over, {}, 0.3 * smooth, weights, weight, by, dx);
       expect_loss(weighted[smooth], dx_weighted[smooth]);
     }
+    ops::focal_loss_forward(context(), scores, y, over, {}, {0.6, 1.5}, partial, noted);
+    ops::focal_loss_backward(context(), scores, y, over, {}, {0.6, 1.5}, weight, by, dx);
+    expect_loss(focal, dx_focal);
     ops::infogain_loss_forward(context(), scores, y, matrix, over, {}, partial, noted);
     ops::infogain_loss_backward(context(), scores, y, matrix, over, {}, weight, by, dx);
     expect_loss(infogain, dx_infogain);

@@ -205,8 +205,8 @@ TEST_F(CommandLine, BashCompletesValuesAndFiles) {
   EXPECT_THAT(completed("trainer check my"), ElementsAre("my net.prototxt"));
   EXPECT_THAT(completed("trainer --help-field=convolution_param.strid"),
               UnorderedElementsAre("convolution_param.stride", "convolution_param.stride_d",
-                                   "convolution_param.stride_h", "convolution_param.stride_shape",
-                                   "convolution_param.stride_w"));
+                                   "convolution_param.stride_h", "convolution_param.stride_l",
+                                   "convolution_param.stride_shape", "convolution_param.stride_w"));
   EXPECT_THAT(completed("trainer --iterations="), IsEmpty());
 }
 

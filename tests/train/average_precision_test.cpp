@@ -34,6 +34,12 @@ TEST(AveragePrecision, AtElevenRecalls) {
               kTight);
 }
 
+/// COCO's: recalls 0 to 0.25 with precision 1, 0.26 to 0.75 with 3/4.
+TEST(AveragePrecision, AtAHundredAndOneRecalls) {
+  EXPECT_NEAR(only(average_precisions(kRows, AveragePrecision::hundred_one_points)),
+              (26 * 1 + 50 * 0.75) / 101, kTight);
+}
+
 /// 3 of 10 objects are a recall of 0.3, however that is rounded.
 TEST(AveragePrecision, ATenthIsReachedByATenth) {
   std::vector<double> rows = {-1, 1, 10, -1, -1};

@@ -145,6 +145,22 @@ TEST(LearningRate, Multifixed) {
   EXPECT_EQ(rate_at(solver, 99), 0.25);
 }
 
+TEST(LearningRate, Triangular) {
+  for (const bool halves : {false, true}) {
+    auto solver = solver_with(halves ? "triangular2" : "triangular");
+    solver.set_stepsize(10);
+    solver.set_max_lr(0.5F);
+    solver.set_start_lr_policy(3);
+    for (const int i : {0, 3, 23, 43}) EXPECT_NEAR(rate_at(solver, i), 0.1, kFloatSettings) << i;
+    EXPECT_NEAR(rate_at(solver, 8), 0.3, kFloatSettings);
+    EXPECT_NEAR(rate_at(solver, 13), 0.5, kFloatSettings);
+    EXPECT_NEAR(rate_at(solver, 18), 0.3, kFloatSettings);
+    EXPECT_NEAR(rate_at(solver, 33), halves ? 0.3 : 0.5, kFloatSettings);
+    EXPECT_NEAR(rate_at(solver, 53), halves ? 0.2 : 0.5, kFloatSettings);
+    EXPECT_NEAR(LearningRate(rate_of(solver, 4)).rate(13), 2, kFloatSettings);
+  }
+}
+
 TEST(LearningRate, LinearWarmUpDoesNotShiftTheSchedule) {
   auto solver = solver_with("step");
   solver.set_warmup_iter(20);

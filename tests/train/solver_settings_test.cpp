@@ -252,7 +252,8 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair("test_and_snapshot_last_epochs: 2", "test_and_snapshot_last_epochs"),
                     std::pair("test_offset: 3", "not known how it moves the tests"),
                     std::pair("eval_type: 'detect'", "known types: classification, detection, segmentation"),
-                    std::pair("ap_version: '12point'", "known versions: 11point, Integral, MaxIntegral")));
+                    std::pair("ap_version: '12point'",
+                              "known versions: 101point, 11point, Integral, MaxIntegral")));
 
 TEST(SolverSettings, OtherEvaluationsAreTakenWithAWarning) {
   LoggedLines log;

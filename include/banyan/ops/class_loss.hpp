@@ -26,6 +26,21 @@ inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels
                                const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
     smoothed_loss_backward{"smoothed_loss_backward"};
 
+/// -alpha (1 - p)^gamma log(max(p, FLT_MIN)), p being the probability of the position's label (Lin et al.,
+/// "Focal Loss for Dense Object Detection", 2017), and the gradient of the scores whose softmax the
+/// probabilities are.
+struct FocalLoss {
+  double alpha, gamma;  ///< not negative
+};
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
+                               const IgnoreLabel& ignore, const FocalLoss& focal, Tensor& partial,
+                               Tensor& noted)>
+    focal_loss_forward{"focal_loss_forward"};
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
+                               const IgnoreLabel& ignore, const FocalLoss& focal, const Tensor& grad_loss,
+                               const Tensor& divisor, Tensor& dx)>
+    focal_loss_backward{"focal_loss_backward"};
+
 /// The smallest probability of the losses below.
 inline constexpr double kLeastProbability = 1e-20;
 /// -log(max(p[label], 1e-20)), p being what the net says and not the result of a softmax here.

@@ -2,6 +2,8 @@
 // what they add to scores. `Channels` and `noted` as in loss.hpp.
 #pragma once
 
+#include <cmath>
+
 #include "banyan/ops/loss.hpp"
 #include "banyan/ops/operator.hpp"
 
@@ -43,13 +45,15 @@ inline constinit Operator<void(const Tensor& last, Tensor& noted)> note_finite{"
 /// y = x plus, at each position of outer x channels x inner, what the labels there or, with `lists`, the
 /// labels of its sample (`each` of them) say: `foreground` for a label's own channel, `background` for that
 /// of the label `background_label`. Per pixel every label that counts also adds `background` to the
-/// background's channel, unless `without_background`. Labels that are ignored add nothing.
+/// background's channel, unless `without_background`. Labels that are ignored add nothing, nor does any to x
+/// <= above.
 struct ChannelBias {
   double foreground = 2, background = 1;
   std::int64_t background_label = 0;
   bool without_background = false;
   bool lists = true;
   std::int64_t each = 1;
+  double above = -HUGE_VAL;
   LabelList ignored;
 };
 inline constinit Operator<void(const Tensor& x, const Tensor& labels, const Channels& over,

@@ -9,6 +9,8 @@
 //   poly       (b - min_lr) (1 - i/max_iter)^p + min_lr
 //   plateau    b g^s; s grows when the smoothed loss found no new minimum for plateau_winsize[s] iterations
 //   multifixed scale x stagelr[first k with i <= stageiter[k]], afterwards the last one         (Intel)
+//   triangular b + (scale x max_lr - b) max(0, 1 - |x|), x = (j mod 2 stepsize) / stepsize - 1,
+//              j = max(0, i - start_lr_policy); triangular2: its height halves with each cycle  (Smith 2015)
 // A rate is never below min_lr, except while warming up. Warm-up replaces the policy for the first iterations
 // and does not shift it: linear for warmup_iter (Intel, Goyal et al. 2017; the momentum is not rescaled
 // meanwhile), quadratic for rampup_interval (NVIDIA). `scale` leaves warmup_start_lr, rampup_lr and min_lr as

@@ -26,6 +26,8 @@ enum class LearningRatePolicy : std::uint8_t {
   exp10,
   plateau,
   multifixed,
+  triangular,
+  triangular2,
 };
 /// As written in a solver's lr_policy.
 const char* name_of(LearningRatePolicy policy);
@@ -33,9 +35,10 @@ const char* name_of(LearningRatePolicy policy);
 /// What the formulas in learning_rate.hpp need. Windows, steps and ends count iterations.
 struct LearningRateSettings {
   LearningRatePolicy policy = LearningRatePolicy::fixed;
-  double base_lr = 0, min_lr = 0;
+  double base_lr = 0, min_lr = 0, max_lr = 0;
   double gamma = 0, power = 0;
   int stepsize = 0;                  ///< iterations
+  int first_cycle = 0;               ///< the iteration at which triangular begins
   std::vector<int> stepvalues;       ///< of multistep
   std::vector<int> plateau_windows;  ///< of plateau
   std::vector<double> stage_rates;   ///< of multifixed
@@ -82,7 +85,7 @@ int histories_of(ops::UpdateRule rule);
 
 /// ap_version: the area under the curve of precision over recall, the mean of its best at eleven recalls (VOC
 /// 2007), or the area under the best (VOC 2010).
-enum class AveragePrecision : std::uint8_t { integral, eleven_points, max_integral };
+enum class AveragePrecision : std::uint8_t { integral, eleven_points, hundred_one_points, max_integral };
 
 struct TestSettings {
   std::vector<int> batches;    ///< test_iter of each test net; there are as many test nets

@@ -102,6 +102,60 @@ struct SmoothedLossBackward {
   }
 };
 
+/// By the probability p of the label, in f64: the loss, and what the gradients p[c] - (c is the label) are
+/// multiplied by.
+struct FocalLossOfLabel {
+  double loss, slope;
+  BANYAN_HOST_DEVICE FocalLossOfLabel(const FocalLoss& focal, double p) {
+    const double rest = p < 1 ? 1 - p : 0, least = p < FLT_MIN ? FLT_MIN : p, logarithm = std::log(least);
+    const double factor = focal.gamma == 0 ? 1 : std::pow(rest, focal.gamma);
+    // Where p is 1, (1 - p)^(gamma - 1) log(p) is 0 for each gamma, too.
+    const double lowered = focal.gamma == 0 || rest == 0 ? 0 : focal.gamma * std::pow(rest, focal.gamma - 1);
+    loss = -focal.alpha * factor * logarithm;
+    slope = focal.alpha * (factor - lowered * p * logarithm);
+  }
+};
+
+template <class T>
+struct FocalLossSum : ClassLossSum {
+  Channels over;
+  IgnoreLabel ignore;
+  FocalLoss focal;
+  const T *probabilities, *labels;
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
+    const T label = labels[position];
+    if (!counts(s, label, position, over, ignore)) return;
+    const std::int64_t at = first_class(over, position) + static_cast<std::int64_t>(label) * over.inner;
+    s.loss += FocalLossOfLabel(focal, static_cast<double>(probabilities[at])).loss;
+    s.valid += 1;
+  }
+};
+
+/// One position per index: its label's slope is computed once.
+template <class T>
+struct FocalLossBackward {
+  Channels over;
+  IgnoreLabel ignore;
+  FocalLoss focal;
+  const T *probabilities, *labels, *grad_loss;
+  const double* divisor;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
+    const T label = labels[position];
+    const bool valid = kind_of(label, ignore, over.channels) == LabelKind::valid;
+    const std::int64_t begin = first_class(over, position),
+                       own = valid ? begin + static_cast<std::int64_t>(label) * over.inner : -1;
+    const T scale =
+        valid ? static_cast<T>(FocalLossOfLabel(focal, static_cast<double>(probabilities[own])).slope) *
+                    loss_scale(grad_loss, divisor)
+              : T(0);
+    for (std::int64_t c = 0; c < over.channels; ++c) {
+      const std::int64_t i = begin + c * over.inner;
+      dx[i] = valid ? (probabilities[i] - (i == own ? T(1) : T(0))) * scale : T(0);
+    }
+  }
+};
+
 template <class T>
 struct LogisticLossBackward {
   Channels over;
@@ -251,6 +305,32 @@ void smoothed_loss_backward_on(Context& context, const Tensor& probabilities, co
 }
 
 template <class Backend>
+void focal_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+                           const Channels& over, const IgnoreLabel& ignore, const FocalLoss& focal,
+                           Tensor& partial, Tensor& noted) {
+  detail::require_positions("focal_loss_forward", probabilities, labels, over);
+  dispatch_float(probabilities.dtype(), "focal_loss_forward", [&]<class T>() {
+    Backend::reduce_all(context, over.outer * over.inner,
+                        detail::FocalLossSum<T>{detail::class_loss_sum(over, partial, noted), over, ignore,
+                                                focal, probabilities.data<T>(), labels.data<T>()});
+  });
+}
+
+template <class Backend>
+void focal_loss_backward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+                            const Channels& over, const IgnoreLabel& ignore, const FocalLoss& focal,
+                            const Tensor& grad_loss, const Tensor& divisor, Tensor& dx) {
+  detail::require_positions("focal_loss_backward", probabilities, labels, over);
+  require_alike("focal_loss_backward", probabilities, dx);
+  dispatch_float(probabilities.dtype(), "focal_loss_backward", [&]<class T>() {
+    Backend::for_each(
+        context, over.outer * over.inner,
+        detail::FocalLossBackward<T>{over, ignore, focal, probabilities.data<T>(), labels.data<T>(),
+                                     grad_loss.data<T>(), divisor.data<double>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
 void logistic_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
                               const Channels& over, Tensor& partial, Tensor& noted) {
   detail::require_positions("logistic_loss_forward", probabilities, labels, over);
@@ -327,6 +407,8 @@ struct DefineClassLoss {
     hinge_loss_forward.define(Backend::kind, &hinge_loss_forward_on<Backend>);
     hinge_loss_backward.define(Backend::kind, &hinge_loss_backward_on<Backend>);
     smoothed_loss_forward.define(Backend::kind, &smoothed_loss_forward_on<Backend>);
+    focal_loss_forward.define(Backend::kind, &focal_loss_forward_on<Backend>);
+    focal_loss_backward.define(Backend::kind, &focal_loss_backward_on<Backend>);
     logistic_loss_forward.define(Backend::kind, &logistic_loss_forward_on<Backend>);
     logistic_loss_backward.define(Backend::kind, &logistic_loss_backward_on<Backend>);
     infogain_loss_forward.define(Backend::kind, &infogain_loss_forward_on<Backend>);

@@ -172,7 +172,7 @@ struct BiasChannels {
       else
         sum = background ? bias.background : same ? bias.foreground : 0;
     }
-    y[i] = x[i] + static_cast<T>(sum);
+    y[i] = static_cast<double>(x[i]) > bias.above ? x[i] + static_cast<T>(sum) : x[i];
   }
 };
 

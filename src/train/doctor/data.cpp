@@ -45,6 +45,10 @@ std::int64_t of_sample(const caffe::LayerParameter&, const Shape& scores) {
 constexpr LabelReader kReaders[] = {
     {"SoftmaxWithLoss", 1, of_softmax, of_loss},
     {"SoftmaxWithLossOHEM", 1, of_softmax, of_loss},
+    {"FocalLoss", 1, of_softmax, of_loss},
+    {"SoftmaxFocalLoss", 1, of_softmax, of_loss},
+    {"SoftmaxWithFocalLoss", 1, of_softmax, of_loss},
+    {"LabelSpecificAdd", 1, of_sample, none},
     {"Accuracy", 1,
      [](const caffe::LayerParameter& layer, const Shape& scores) {
        return along(scores, layer.accuracy_param().axis());

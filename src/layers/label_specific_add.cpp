@@ -1,0 +1,84 @@
+// LabelSpecificAdd (AM-Softmax, Wang et al. 2018): scores (N x classes, further axes count as classes) with
+// the margin of each sample's own class, labels (N): in training, bias is added to the label's score if that
+// is above -bias. In tests the scores stay. A second output holds the bias.
+#include "banyan/layers/loss.hpp"
+#include "banyan/ops/basic.hpp"
+#include "banyan/ops/label_maps.hpp"
+
+namespace banyan {
+namespace {
+
+class LabelSpecificAddLayer : public Layer {
+ public:
+  LabelSpecificAddLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.arity = {2, 2, 1, 2},
+               .in_place = true,
+               .backward_reads_inputs = false,
+               .backward_reads_outputs = false,
+               .differentiable_inputs = 1,
+               .differentiable_outputs = 1}) {}
+
+  void check_settings() const override {
+    const auto& s = settings();
+    if (s.has_bias_base() || s.has_bias_gamma() || s.has_bias_power() || s.has_bias_min() ||
+        s.has_bias_max() || s.has_iteration())
+      refuse(
+          "a bias that changes from pass to pass (bias_base, bias_gamma, bias_power, bias_min, bias_max, "
+          "iteration) "
+          "is not supported; give the final one as bias");
+  }
+
+  void setup(const Blobs&, const Blobs&) override {
+    check_settings();
+    bias_.foreground = bias_.background = settings().bias();
+    bias_.above = -bias_.foreground;
+    adds_ = options().phase == Phase::train;
+  }
+
+  void reshape(const Blobs& inputs, const Blobs& outputs) override {
+    const Shape &scores = inputs[0]->shape, &labels = inputs[1]->shape;
+    if (scores.axes() < 1 || labels.count() != scores[0])
+      refuse("expected one label for each sample of ", quoted(inputs[0]->name), ", which is ",
+             scores.to_string(), "; ", quoted(inputs[1]->name), " is ", labels.to_string());
+    over_ = {scores[0], scores.count(1), 1};
+    set_output(*outputs[0], scores);
+    if (outputs.size() > 1) set_output(*outputs[1], Shape{1});
+  }
+
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
+    Context& context = *pass.context;
+    const Tensor& x = inputs[0]->data;
+    if (adds_)
+      ops::bias_channels(context, x, inputs[1]->data, over_, bias_, outputs[0]->data, note_.on(context));
+    else if (!x.same_memory(outputs[0]->data))
+      ops::copy(context, x, outputs[0]->data);
+    if (outputs.size() > 1) ops::fill(context, outputs[1]->data, bias_.foreground);
+  }
+
+  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                const Blobs& inputs) override {
+    const Tensor& dy = outputs[0]->grad;
+    if (propagate[0] && !dy.same_memory(inputs[0]->grad)) ops::copy(*pass.context, dy, inputs[0]->grad);
+  }
+
+  void check_results(Context& context) override {
+    if (adds_) note_.check(context, name(), over_);
+  }
+
+ private:
+  const caffe::LabelSpecificAddParameter& settings() const { return parameter_.label_specific_add_param(); }
+
+  ops::ChannelBias bias_;
+  ops::Channels over_{};
+  bool adds_ = true;
+  LabelNote note_;
+};
+
+const RegisterLayer<LabelSpecificAddLayer> registered_label_specific_add(
+    "LabelSpecificAdd", {.about = "adds a margin to the score of each sample's class (AM-Softmax)",
+                         .message = "label_specific_add_param",
+                         .examples = {"bias: -0.35"}});
+
+}  // namespace
+}  // namespace banyan
