@@ -31,8 +31,6 @@ class LabelSpecificAddLayer : public Layer {
 
   void setup(const Blobs&, const Blobs&) override {
     check_settings();
-    bias_.foreground = bias_.background = settings().bias();
-    bias_.above = -bias_.foreground;
     adds_ = options().phase == Phase::train;
   }
 
@@ -49,11 +47,10 @@ class LabelSpecificAddLayer : public Layer {
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;
     const Tensor& x = inputs[0]->data;
-    if (adds_)
-      ops::bias_channels(context, x, inputs[1]->data, over_, bias_, outputs[0]->data, note_.on(context));
-    else if (!x.same_memory(outputs[0]->data))
-      ops::copy(context, x, outputs[0]->data);
-    if (outputs.size() > 1) ops::fill(context, outputs[1]->data, bias_.foreground);
+    Tensor& y = outputs[0]->data;
+    if (!x.same_memory(y)) ops::copy(context, x, y);
+    if (adds_) ops::add_at_labels(context, inputs[1]->data, over_, settings().bias(), y, note_.on(context));
+    if (outputs.size() > 1) ops::fill(context, outputs[1]->data, settings().bias());
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
@@ -69,7 +66,6 @@ class LabelSpecificAddLayer : public Layer {
  private:
   const caffe::LabelSpecificAddParameter& settings() const { return parameter_.label_specific_add_param(); }
 
-  ops::ChannelBias bias_;
   ops::Channels over_{};
   bool adds_ = true;
   LabelNote note_;

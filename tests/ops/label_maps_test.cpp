@@ -107,8 +107,7 @@ TEST_P(LabelMaps, BiasesChannels) {
   const Values x = rounded(random_values(count, 1));
   for (const bool lists : {true, false})
     for (const bool without : {true, false}) {
-      const double above = without ? 0.25 : -HUGE_VAL;
-      ops::ChannelBias bias{4, 0.5, 1, without, lists, lists ? 2 : 1, above, {}};
+      ops::ChannelBias bias{4, 0.5, 1, without, lists, lists ? 2 : 1, {}};
       bias.ignored.label[bias.ignored.count++] = -1;
       const std::int64_t each = lists ? bias.each : over.inner;
       const Values labels = integers(over.outer * each, 2, -1, 3);
@@ -117,7 +116,6 @@ TEST_P(LabelMaps, BiasesChannels) {
         const std::int64_t sample = i / over.inner / over.channels;
         const auto channel = static_cast<double>(i / over.inner % over.channels);
         double& value = expected[static_cast<std::size_t>(i)];
-        if (value <= above) continue;
         if (lists) {
           for (std::int64_t j = 0; j < each; ++j)
             if (labels[static_cast<std::size_t>(sample * each + j)] == channel)
@@ -137,6 +135,32 @@ TEST_P(LabelMaps, BiasesChannels) {
       expect_near(values(y), expected, epsilon());
       expect_near(values(noted), {0, 0, 0}, 0);
     }
+}
+
+TEST_P(LabelMaps, AddsAtLabels) {
+  const Channels over{2, 3, 70};
+  const std::int64_t positions = over.outer * over.inner;
+  const Values x = rounded(random_values(positions * over.channels, 1));
+  Values labels = integers(positions, 2, 0, 3), expected = x;
+  labels[1] = 3;  // no class
+  int added = 0;
+  for (std::int64_t i = 0; i < positions; ++i) {
+    const double label = labels[static_cast<std::size_t>(i)];
+    if (label == 3) continue;
+    const std::int64_t at =
+        (i / over.inner * over.channels + static_cast<std::int64_t>(label)) * over.inner + i % over.inner;
+    double& value = expected[static_cast<std::size_t>(at)];
+    if (value <= 0.25) continue;
+    value -= 0.25;
+    ++added;
+  }
+  EXPECT_GT(added, 20);
+  EXPECT_LT(added, 120);
+  const Tensor given = make({positions}, labels);
+  Tensor y = make({positions * over.channels}, x), noted = f64({0, 0, 0});
+  ops::add_at_labels(context(), given, over, -0.25, y, noted);
+  expect_near(values(y), expected, epsilon());
+  EXPECT_EQ(values(noted)[2], 3);
 }
 
 TEST_P(LabelMaps, AddsDividedRows) {

@@ -2,8 +2,6 @@
 // what they add to scores. `Channels` and `noted` as in loss.hpp.
 #pragma once
 
-#include <cmath>
-
 #include "banyan/ops/loss.hpp"
 #include "banyan/ops/operator.hpp"
 
@@ -45,19 +43,23 @@ inline constinit Operator<void(const Tensor& last, Tensor& noted)> note_finite{"
 /// y = x plus, at each position of outer x channels x inner, what the labels there or, with `lists`, the
 /// labels of its sample (`each` of them) say: `foreground` for a label's own channel, `background` for that
 /// of the label `background_label`. Per pixel every label that counts also adds `background` to the
-/// background's channel, unless `without_background`. Labels that are ignored add nothing, nor does any to x
-/// <= above.
+/// background's channel, unless `without_background`. Labels that are ignored add nothing.
 struct ChannelBias {
   double foreground = 2, background = 1;
   std::int64_t background_label = 0;
   bool without_background = false;
   bool lists = true;
   std::int64_t each = 1;
-  double above = -HUGE_VAL;
   LabelList ignored;
 };
 inline constinit Operator<void(const Tensor& x, const Tensor& labels, const Channels& over,
                                const ChannelBias& bias, Tensor& y, Tensor& noted)>
     bias_channels{"bias_channels"};
+
+/// y at the channel of each position's label += bias, where it is above -bias. A label that is no class adds
+/// nothing.
+inline constinit Operator<void(const Tensor& labels, const Channels& over, double bias, Tensor& y,
+                               Tensor& noted)>
+    add_at_labels{"add_at_labels"};
 
 }  // namespace banyan::ops

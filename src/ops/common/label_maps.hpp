@@ -172,7 +172,21 @@ struct BiasChannels {
       else
         sum = background ? bias.background : same ? bias.foreground : 0;
     }
-    y[i] = static_cast<double>(x[i]) > bias.above ? x[i] + static_cast<T>(sum) : x[i];
+    y[i] = x[i] + static_cast<T>(sum);
+  }
+};
+
+template <class T>
+struct AddAtLabels {
+  Channels over;
+  double bias;
+  const T* labels;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
+    const T label = labels[position];
+    if (kind_of(label, {}, over.channels) != LabelKind::valid) return;
+    T& score = y[first_class(over, position) + static_cast<std::int64_t>(label) * over.inner];
+    if (static_cast<double>(score) > -bias) score += static_cast<T>(bias);
   }
 };
 
@@ -253,6 +267,22 @@ void bias_channels_on(Context& context, const Tensor& x, const Tensor& labels, c
 }
 
 template <class Backend>
+void add_at_labels_on(Context& context, const Tensor& labels, const Channels& over, double bias, Tensor& y,
+                      Tensor& noted) {
+  require_count("add_at_labels", y, over.outer * over.channels * over.inner);
+  require_count("add_at_labels, labels", labels, over.outer * over.inner);
+  require_count("add_at_labels, noted", noted, 3);
+  dispatch_float(y.dtype(), "add_at_labels", [&]<class T>() {
+    Backend::for_each(context, labels.count(),
+                      detail::AddAtLabels<T>{over, bias, labels.data<T>(), y.data<T>()});
+    Backend::reduce_all(
+        context, labels.count(),
+        detail::FindStrayLabel<T>{
+            {noted.data<double>(), over.inner}, over.channels, LabelList{}, labels.data<T>()});
+  });
+}
+
+template <class Backend>
 struct DefineLabelMaps {
   DefineLabelMaps() {
     count_agreement.define(Backend::kind, &count_agreement_on<Backend>);
@@ -261,6 +291,7 @@ struct DefineLabelMaps {
     next_value.define(Backend::kind, &next_value_on<Backend>);
     note_finite.define(Backend::kind, &note_finite_on<Backend>);
     bias_channels.define(Backend::kind, &bias_channels_on<Backend>);
+    add_at_labels.define(Backend::kind, &add_at_labels_on<Backend>);
   }
 };
 
