@@ -20,7 +20,7 @@ class LayerCheck {
       : net_(net), source_(source), origin_(source.origin), options_(options), findings_(findings) {}
 
   CheckedLayers run() {
-    for (const std::string& problem : find_connection_problems(net_)) {
+    for (const std::string& problem : find_connection_problems(net_, source_.net)) {
       findings_.problem(cat(origin_, ": ", problem));
       checked_.whole = false;
     }
