@@ -15,6 +15,72 @@ char folded(char c) {
   return c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
 }
 
+bool is_upper(char c) { return std::isupper(static_cast<unsigned char>(c)) != 0; }
+bool is_lower(char c) { return std::islower(static_cast<unsigned char>(c)) != 0; }
+bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+/// `PSROIPooling` and `psroi_pooling`: `psroi`, `pooling`.
+std::vector<std::string> words_of(std::string_view name) {
+  std::vector<std::string> words;
+  bool begins = true;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const char c = folded(name[i]);
+    if (c == '_') {
+      begins = true;
+      continue;
+    }
+    const bool after_small = i > 0 && is_upper(name[i]) && !is_upper(name[i - 1]);
+    const bool last_capital = i > 0 && is_upper(name[i]) && i + 1 < name.size() && is_lower(name[i + 1]);
+    if (begins || after_small || last_capital) words.emplace_back();
+    begins = false;
+    words.back() += c;
+  }
+  return words;
+}
+
+std::string digits_of(std::string_view name) {
+  std::string digits;
+  for (const char c : name)
+    if (is_digit(c)) digits += c;
+  return digits;
+}
+
+/// So many mistakes are likely in a word; in a shorter one they make another word.
+std::size_t likely_mistakes(std::size_t letters) {
+  return letters <= 2 ? 0 : letters <= 7 ? 1 : letters <= 15 ? 2 : 3;
+}
+
+/// Letters that are missing or too many are a few at most: this bounds the work for long names.
+bool may_be_near(std::size_t a, std::size_t b) { return std::max(a, b) - std::min(a, b) <= 3; }
+
+bool is_likely_mistake(const std::string& word, const std::string& meant) {
+  const std::size_t letters = std::max(word.size(), meant.size());
+  return word == meant ||
+         (may_be_near(word.size(), meant.size()) && edit_distance(word, meant) <= likely_mistakes(letters));
+}
+
+/// Mistakes in the first letter are rare, and `SELU` is not `ELU`. It may be lost, as in copying, or have
+/// changed places with the second one.
+bool begin_alike(const std::string& name, const std::string& meant) {
+  if (name[0] == meant[0]) return true;
+  const bool swapped = name.size() > 1 && meant.size() > 1 && name[0] == meant[1] && name[1] == meant[0];
+  return swapped || (name.size() >= 4 && meant.compare(1, std::string::npos, name) == 0);
+}
+
+/// Can the name be a typo of the one that is meant?
+bool is_typo(std::string_view name, const std::string& meant) {
+  if (digits_of(name) != digits_of(meant)) return false;
+  const std::vector<std::string> words = words_of(name), meant_words = words_of(meant);
+  const std::string all = join(words, ""), meant_all = join(meant_words, "");
+  if (all.empty() || meant_all.empty()) return false;
+  if (all == meant_all) return true;
+  if (!begin_alike(all, meant_all) || !is_likely_mistake(all, meant_all)) return false;
+  if (words.size() != meant_words.size()) return true;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    if (!is_likely_mistake(words[i], meant_words[i])) return false;
+  return true;
+}
+
 }  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
@@ -53,12 +119,11 @@ std::vector<std::string> nearest_first(std::string_view name, std::vector<std::s
 }
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
-  const std::vector<std::string> sorted = nearest_first(name, candidates);
-  if (sorted.empty()) return "";
-  const std::string& best = sorted.front();
-  const std::size_t allowed = std::max<std::size_t>(1, (std::max(name.size(), best.size()) + 2) / 3);
-  const std::size_t distance = edit_distance(name.substr(0, 100), best);
-  return distance <= allowed && distance < best.size() ? best : "";
+  const std::string_view head = name.substr(0, 100);
+  std::vector<std::string> likely;
+  for (const std::string& candidate : candidates)
+    if (is_typo(head, candidate)) likely.push_back(candidate);
+  return likely.empty() ? "" : nearest_first(name, std::move(likely)).front();
 }
 
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates) {

@@ -35,6 +35,17 @@ std::string quoted_part(const std::string& message, int n) {
   return end == std::string::npos ? "" : message.substr(begin + 1, end - begin - 1);
 }
 
+/// Of templates, whose placeholders are no values: `${WIDTH}`, `%d`, `@WIDTH@`, and RANDOM_SEED for a number.
+std::string about_placeholder(const std::string& complaint, const std::string& found) {
+  if (found == "$" || found == "%" || found == "@")
+    return ": the file is a template, whose placeholders must be filled in first";
+  const bool number =
+      complaint.find("integer") != std::string::npos || complaint.find("double") != std::string::npos;
+  const bool capitals = found.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == std::string::npos;
+  if (!number || !capitals || found.find('_') == std::string::npos) return "";
+  return ": if the file is a template, its placeholders must be filled in first";
+}
+
 std::vector<std::string> field_names(const pb::Descriptor& type) {
   std::vector<std::string> names;
   for (int i = 0; i < type.field_count(); ++i) names.push_back(type.field(i)->name());
@@ -103,19 +114,27 @@ void Complaints::AddWarning(int line, pb::io::ColumnNumber column, const std::st
 
 std::vector<Complaint> Complaints::warnings(std::size_t most) {
   std::vector<Complaint> warnings;
-  std::set<std::string> told;                // types of branches of which all has been said
-  std::map<std::size_t, std::size_t> lines;  // by layers of such types: the warning that lists more fields
+  std::set<std::string> told;                // types that are not here of which all has been said
+  std::map<std::size_t, std::size_t> lines;  // by layers of such types: the warning about them
+  std::set<std::size_t> lists;               // those of them that end with a list of fields
   for (const Raw& raw : raw_warnings_) {
     if (warnings.size() == most) break;
     Complaint next = reworded(raw.line, raw.column, raw.message);
-    if (!other_type_.empty() && !told.insert(other_type_).second) {
+    if (missing_type_ == kUnknownV1Type) continue;  // the type is an error already
+    if (!missing_type_.empty()) {
+      const TextBlock layer = layer_around();
       const std::string field = quoted(quoted_part(raw.message, 1), 60);
-      const auto [line, added] = lines.emplace(layer_around().begin, warnings.size());
-      if (!added) {
-        warnings[line->second].text += ", " + field;
+      const auto [line, is_new] = lines.emplace(layer.begin, warnings.size());
+      if (!is_new) {
+        const bool listed = !lists.insert(line->second).second;
+        warnings[line->second].text += cat(listed ? ", " : "; further unknown fields: ", field);
         continue;
       }
-      next.text = with_place("unknown fields of a type that is not here: " + field);
+      told_layers_.emplace(value_in(text_, layer, "name"), missing_type_);
+      if (!told.insert(missing_type_).second) {
+        next.text = with_place("unknown fields of a type that is not here: " + field);
+        lists.insert(line->second);
+      }
     }
     warnings.push_back(std::move(next));
   }
@@ -139,12 +158,17 @@ std::string Complaints::with_place(const std::string& words) const {
     if (!type.empty() && type != kUnknownV1Type) layer += cat(" (", type.substr(0, 60), ")");
     layer += ": ";
   }
-  return cat(origin_, ":", at_.line + 1, ":", at_.column + 1, ": ", layer, words);
+  std::size_t column = at_.column;
+  const std::size_t line_begin = at_.offset - std::min(at_.offset, at_.column);
+  for (const TextSpan& span : added_)
+    if (span.begin >= line_begin && span.begin < at_.offset)
+      column -= std::min({column, span.end - span.begin, at_.offset - span.begin});
+  return cat(origin_, ":", at_.line + 1, ":", column + 1, ": ", layer, words);
 }
 
 std::string Complaints::in_words(const std::string& message) {
   kind_ = Complaint::Kind::other;
-  other_type_.clear();
+  missing_type_.clear();
   if (message.find("has no field named") != std::string::npos) {
     return unknown_field(quoted_part(message, 0), quoted_part(message, 1));
   }
@@ -166,7 +190,8 @@ std::string Complaints::in_words(const std::string& message) {
   const std::size_t got = words.find(", got: ");
   if (got != std::string::npos) {
     const std::string found = words.substr(got + 7);
-    words = words.substr(0, got) + ", found " + (found.empty() ? "the end of the file" : quoted(found, 60));
+    words = words.substr(0, got) + ", found " + (found.empty() ? "the end of the file" : quoted(found, 60)) +
+            about_placeholder(words, found);
   }
   words[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(words[0])));
   return words;
@@ -179,17 +204,8 @@ std::string Complaints::unknown_field(const std::string& type_name, const std::s
   std::string words = cat("unknown field ", quoted(field, 60), " in ", type->name());
   if (const std::string reason = about_other_field(type->name(), field); !reason.empty())
     return cat(words, ": ", reason);
-  const bool of_layer = type->name() == "LayerParameter" || type->name() == "V1LayerParameter";
-  const bool of_its_type = of_layer && field.ends_with("_param");
-  const std::string layer_type = current_type_name(value_in(text_, layer_around(), "type"));
-  // A Python layer may have a native one's place, and its settings are known.
-  const std::string other = layer_type == "Python" ? "" : about_other_type(layer_type);
-  if ((!of_layer || of_its_type) && !other.empty()) {
-    other_type_ = layer_type;
-    return cat(words, ": the layer ", other);
-  }
-  if (of_its_type && !layer_type.empty() && (layer_type == kUnknownV1Type || !may_be_layer_type(layer_type)))
-    return words + ": it belongs to the type that is unknown";
+  if (const std::string missing = missing_type(field); !missing.empty())
+    return cat(words, ": the layer ", missing);
   const std::string homes = homes_of(field, *type);
   if (type == &root_ && type->name() == "SolverParameter" && !homes.empty()) {
     return words + ": it is a field of a net; is this a net's file instead of a solver's?";
@@ -200,6 +216,29 @@ std::string Complaints::unknown_field(const std::string& type_name, const std::s
   }
   if (!homes.empty()) return cat(words, ": it belongs inside ", homes);
   return words + did_you_mean(field, field_names(*type));
+}
+
+/// Why the layer's type is not here, if the field is one of its settings: in a message of the layer
+/// (`x_param`) or such a message itself. "" otherwise.
+std::string Complaints::missing_type(const std::string& field) {
+  const std::vector<TextBlock> blocks = blocks_around(text_, at_.offset);
+  const TextBlock layer = layer_around();
+  const auto found = std::find_if(blocks.begin(), blocks.end(),
+                                  [&](const TextBlock& block) { return block.begin == layer.begin; });
+  if (found == blocks.end()) return "";
+  const std::string& setting = found + 1 == blocks.end() ? field : (found + 1)->name;
+  if (!setting.ends_with("_param")) return "";
+  const std::string type = value_in(text_, layer, "type");
+  // A Python layer may have a native one's place, and its settings are known.
+  if (type.empty() || type == "Python") return "";
+  if (type == kUnknownV1Type) {
+    missing_type_ = type;
+    return "has an unknown type";
+  }
+  std::string missing = layer.name == "layers" ? about_other_v1_type(type) : "";
+  if (missing.empty()) missing = about_missing_type(current_type_name(type));
+  if (!missing.empty()) missing_type_ = current_type_name(type);
+  return missing;
 }
 
 /// Outside of layers an empty block at the end of the text.

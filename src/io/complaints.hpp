@@ -5,8 +5,10 @@
 #include <google/protobuf/io/tokenizer.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "text_blocks.hpp"
@@ -21,18 +23,23 @@ struct Complaint {
   std::string text;  // `file:line:column: complaint`
 };
 
-/// `text`, `root` (the message that it describes) and `origin` (its file) outlive it.
+/// `text`, `root` (the message that it describes), `origin` (its file) and `added` (what the file does not
+/// have of the text, which does not count in columns) outlive it.
 class Complaints : public google::protobuf::io::ErrorCollector {
  public:
-  Complaints(std::string_view text, const google::protobuf::Descriptor& root, const std::string& origin)
-      : text_(text), root_(root), origin_(origin) {}
+  Complaints(std::string_view text, const google::protobuf::Descriptor& root, const std::string& origin,
+             const std::vector<TextSpan>& added)
+      : text_(text), root_(root), origin_(origin), added_(added) {}
 
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override;
   /// Of unknown fields.
   void AddWarning(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override;
   const std::vector<Complaint>& errors() const { return errors_; }
-  /// The first `most` of them. Of a type of a branch all is said once, then its fields are listed by layers.
+  /// The first `most` of them. Of a type that is not here all is said once, then its fields are listed by
+  /// layers.
   std::vector<Complaint> warnings(std::size_t most = std::string::npos);
+  /// Layers, by name and current type, of which the warnings say that their type is not here.
+  const std::set<std::pair<std::string, std::string>>& told_layers() const { return told_layers_; }
   /// For the latest unknown value: the number of the one that takes its place, as text; "" if there is none.
   const std::string& stand_in() const { return stand_in_; }
 
@@ -41,6 +48,7 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::string with_place(const std::string& words) const;
   std::string in_words(const std::string& message);
   std::string unknown_field(const std::string& type_name, const std::string& field);
+  std::string missing_type(const std::string& field);
   TextBlock layer_around() const;
   std::string unknown_value(const std::string& value, const std::string& field);
   std::string unknown_v1_type(const std::string& value, std::vector<std::string> known);
@@ -48,6 +56,7 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::string_view text_;
   const google::protobuf::Descriptor& root_;
   const std::string& origin_;
+  const std::vector<TextSpan>& added_;
   TextPosition at_;
   Complaint::Kind kind_ = Complaint::Kind::other;
   struct Raw {
@@ -57,7 +66,8 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::vector<Complaint> errors_;
   std::vector<Raw> raw_warnings_;  // to find their words reads the text again
   std::string stand_in_;
-  std::string other_type_;  // of a branch, with which the latest complaint is explained; "" otherwise
+  std::string missing_type_;  // with which the latest complaint is explained; "" otherwise
+  std::set<std::pair<std::string, std::string>> told_layers_;
 };
 
 }  // namespace banyan::io

@@ -8,6 +8,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/io/upgrade.hpp"
 
 namespace banyan::io {
 namespace {
@@ -15,7 +16,15 @@ namespace {
 constexpr const char* kCtc =
     "no operator sums over the alignments of a sequence; with a label for each time step SoftmaxWithLoss "
     "trains such nets";
+constexpr const char* kCtcDecoder =
+    "it decodes scores of nets that CTC trains, which is not here either; do so on the net's outputs "
+    "afterwards";
 constexpr const char* kC3dDeconvolution = "C3D's nets with deconvolutions";
+constexpr const char* kDeformable =
+    "no operator samples at learned offsets; a Convolution with dilation widens the view too";
+constexpr const char* kDomains =
+    "no operator compares how the samples of two domains are distributed; without it the net learns from the "
+    "labels alone";
 constexpr const char* kFrcnnWho = "a Faster R-CNN in C++";
 constexpr const char* kLmdb = "convert the data to LMDB (convert_imageset) and read it with Data";
 constexpr const char* kLocal =
@@ -25,7 +34,9 @@ constexpr const char* kLocalBranches = "branches of Caffe";
 constexpr const char* kMatlab = "Banyan reads and writes no files of MATLAB";
 constexpr const char* kOneNet =
     "it divides a net among machines; remove it: here every device holds the whole net";
-constexpr const char* kRefine = "it refines finished scores; run it on the net's outputs afterwards";
+constexpr const char* kRefine =
+    "it refines finished scores; run it on the net's outputs afterwards. Training through it, where a loss "
+    "follows, is not possible here";
 constexpr const char* kUndescribed =
     "no description says what it computes; only a layer written in C++ (docs/new_layer.md) can take its "
     "place";
@@ -38,12 +49,18 @@ constexpr std::array kOthers{
     OtherType{"Affinity", "BVLC's opencl branch",
               "it turns maps into differences of neighbours; prepare such targets beforehand and read them "
               "with HDF5Data"},
+    OtherType{"BboxAccuracy", "MS-CNN and Cascade R-CNN",
+              "DetectionEvaluate compares the boxes of SSD's layers"},
     OtherType{"BilinearInterpolation", "branches of Caffe", "Interp enlarges maps, to a size or by a factor"},
     OtherType{"BoxData", "YOLO's branches", "AnnotatedData reads boxes"},
     OtherType{
         "BoxFeatures", "branches for instance segmentation",
         "it repeats an image's scores for each detected box, 0 outside of it; no operator makes as many "
         "maps as there are boxes"},
+    OtherType{"BoxGroupOutput", "MS-CNN and Cascade R-CNN",
+              "Proposal makes regions, of one map instead of several"},
+    OtherType{"BoxOutput", "MS-CNN and Cascade R-CNN",
+              "Proposal makes regions, of one map instead of several"},
     OtherType{"CCCP", "caffe-public (Network in Network)",
               "it is a 1 x 1 Convolution whose num_output is that of each group; write a Convolution with "
               "kernel_size: 1 and num_output times group"},
@@ -53,26 +70,45 @@ constexpr std::array kOthers{
         "with HDF5Data"},
     OtherType{"CReLU", "branches of Caffe",
               "Power with scale: -1, Concat with the maps themselves and ReLU compute the same"},
+    OtherType{"CTCDecoder", "branches for reading text", kCtcDecoder},
+    OtherType{"CTCGreedyDecoder", "branches for reading text", kCtcDecoder},
     OtherType{"CTCLoss", "branches for reading text", kCtc},
     OtherType{"ChannelScale", "caffe-windows", kUndescribed},
     OtherType{"ColorConv", "yjxiong's Caffe",
               "convert colours when the data are made; a 1 x 1 Convolution with fixed weights changes BGR to "
               "RGB, XYZ or gray"},
+    OtherType{"CompactBilinear", "compact bilinear pooling",
+              "no operator takes products of pairs of channels; InnerProduct after a global Pooling has the "
+              "channels themselves"},
+    OtherType{"ConvLSTM", "branches for videos",
+              "no operator has convolutions inside of a recurrent layer; LSTM takes vectors, as InnerProduct "
+              "or a global Pooling makes of maps"},
     OtherType{"Correlation", "FlowNet",
               "no operator compares shifted maps; nets of the FlowNetS kind, which join both images by "
               "Concat, need none"},
-    OtherType{"DeformableConvolution", "Deformable R-FCN",
-              "no operator samples at learned offsets; a Convolution with dilation widens the view too"},
+    OtherType{"CrossCorrelation", "branches for tracking",
+              "no operator convolves maps with other maps as weights"},
+    OtherType{"CtcLoss", "branches for reading text", kCtc},
+    OtherType{"DecodeBBox", "MS-CNN and Cascade R-CNN",
+              "no operator moves regions by what a head predicts for the next one; a net with one head "
+              "(Faster R-CNN) needs none"},
+    OtherType{"DeformConv", "branches of Caffe", kDeformable},
+    OtherType{"DeformableConvolution", "Deformable R-FCN", kDeformable},
     OtherType{"DenseCRF", "DeepLab", kRefine},
     OtherType{"DenseImageData", "SegNet",
               "lists with cuts, mirrors, a mean_file or a label_divide_factor are not read; others are, by "
               "ImageSegData with image_data_param { label_type: PIXEL }"},
-    OtherType{"DetectionLoss", "YOLO's branches", kYoloLoss},
+    OtherType{"DetectionAccuracy", "MS-CNN and Cascade R-CNN",
+              "DetectionEvaluate compares the boxes of SSD's layers"},
+    OtherType{"DetectionData", "MS-CNN and Cascade R-CNN", "AnnotatedData reads images with boxes"},
+    OtherType{"DetectionGroupLoss", "MS-CNN and Cascade R-CNN", kYoloLoss},
+    OtherType{"DetectionLoss", "YOLO's branches, MS-CNN and Cascade R-CNN", kYoloLoss},
     OtherType{
         "DomainTransform", "DeepLab",
         "its filter passes over one pixel after the other, for which there is no operator; train without "
         "it and refine the outputs afterwards"},
-    OtherType{"DomainTransformForwardOnly", "DeepLab", kRefine},
+    OtherType{"DomainTransformForwardOnly", "DeepLab",
+              "it refines finished scores; run it on the net's outputs afterwards"},
     OtherType{"EvalDetection", "YOLO's branches", "DetectionEvaluate compares the boxes of SSD's layers"},
     OtherType{"FlowWarp", "FlowNet", "no operator samples along a flow; warp the images beforehand"},
     OtherType{"FrcnnAnchorTarget", kFrcnnWho,
@@ -115,6 +151,10 @@ constexpr std::array kOthers{
     OtherType{
         "Insanity", "caffe-windows",
         "it draws its slopes at random; ReLU with a negative_slope has one of them, and PReLU learns them"},
+    OtherType{"InterClass", "sphereface-plus",
+              "it moves the rows of another layer's weights apart, for which there is no loss; without it "
+              "MarginInnerProduct trains as SphereFace does"},
+    OtherType{"JMMDLoss", "Xlearn (domain adaptation)", kDomains},
     OtherType{"LS", "a branch for extreme learning machines",
               "it solves least squares for all weights at once, which is no training by gradients; an "
               "InnerProduct with EuclideanLoss comes to the same solution"},
@@ -128,12 +168,16 @@ constexpr std::array kOthers{
         "Lstm", "Junhyuk Oh's branch",
         "LSTM with recurrent_param takes its place; it marks beginnings of sequences by a second input and "
         "has parameters of its own order, so the branch's weights do not fit"},
+    OtherType{"MMDLoss", "Xlearn (domain adaptation)", kDomains},
     OtherType{"MOE", "BVLC's opencl branch",
               "it holds whole nets as experts; write them as layers, weighted by a Softmax with Scale and "
               "Eltwise"},
     OtherType{"MTCNNData", "branches for MTCNN",
               "prepare labels, boxes and landmarks beforehand and read them with HDF5Data"},
     OtherType{"MTCNNEuclideanLoss", "branches for MTCNN", "EuclideanLoss of the samples that Filter chooses"},
+    OtherType{"MaskPooling", "MNC",
+              "Tile repeats the one mask for each channel, and Eltwise with operation: PROD multiplies"},
+    OtherType{"MaskResize", "MNC", "Interp with height and width resizes maps"},
     OtherType{"MatRead", "DeepLab", kMatlab},
     OtherType{"MatWrite", "DeepLab", kMatlab},
     OtherType{"MergeCrop", "BVLC's opencl branch", "Crop, then Concat or Eltwise, does the same"},
@@ -142,6 +186,8 @@ constexpr std::array kOthers{
               "it compresses gradients between machines; remove it: here they are exchanged as they are"},
     OtherType{"MultiBoxFocalLoss", "branches of SSD",
               "MultiBoxLoss with mining_type: MAX_NEGATIVE chooses hard examples"},
+    OtherType{"MultiLabelData", "branches of Caffe",
+              "ImageData with label_dim reads a list of images with several labels of each"},
     OtherType{"MultiLabelImageData", "caffe-windows",
               "ImageData with label_dim reads several labels of each image"},
     OtherType{"MultiStageMeanfield", "CRF-RNN", kRefine},
@@ -150,27 +196,45 @@ constexpr std::array kOthers{
     OtherType{"Noise", "BVLC's opencl branch and caffe-windows",
               "a DummyData layer with a gaussian data_filler, added by Eltwise, is noise"},
     OtherType{"Python", "BVLC Caffe",
-              "Banyan runs no Python code: a layer written in C++ (docs/new_layer.md) can take its place, "
-              "or, where "
-              "it makes data, Input, HDF5Data, or ImageSegData for pairs of images"},
+              "layers in Python are programs of their own, and Banyan runs no Python code: write what one "
+              "computes as layers that there are, or as one in C++ (docs/new_layer.md); Input, HDF5Data, or "
+              "ImageSegData for pairs of images can take the place of one that makes data"},
+    OtherType{"RBMInnerProduct", "branches for Boltzmann machines",
+              "they are not trained by the gradient of a loss; an autoencoder of InnerProduct, Sigmoid and "
+              "SigmoidCrossEntropyLoss is"},
+    OtherType{
+        "ROIWarping", "MNC",
+        "ROIAlign takes bilinear values of the regions too, but passes no gradient to their coordinates"},
     OtherType{"ReLU6", "a branch for MobileNets", "Clip with clip_param { min: 0 max: 6 } computes the same"},
     OtherType{"RegionLoss", "YOLO's branches", kYoloLoss},
+    OtherType{"RemoteData", "Intel's Caffe",
+              "it asks another machine for its data; every machine reads its own here, as with Data"},
     OtherType{"Rescale", "a branch for skeletons",
               "its ports disagree about values outside the receptive field; rescale such labels beforehand"},
     OtherType{"Resize", "branches of Caffe", "Interp resizes maps"},
     OtherType{"Reverse", "branches for reading text",
               "no operator turns sequences around; read them a second time, turned around beforehand"},
     OtherType{"SVRLoss", "branches of Caffe", "SmoothL1Loss and L1Loss grow linearly with the error, too"},
+    OtherType{"ScaleTanH", "HashNet",
+              "its factor grows during training; Power with scale: FACTOR and TanH compute the same for one "
+              "factor"},
     OtherType{"SequenceData", "yjxiong's Caffe (UntrimmedNets)",
               "it reads lists of shots; VideoData reads snippets of whole videos"},
     OtherType{
         "SibData", "yjxiong's Caffe",
         "no description says which records it puts together; Data reads the same LMDB record by record"},
+    OtherType{"SignedSqrt", "compact bilinear pooling",
+              "AbsVal and Power with power: 0.5 and a small shift make the root; Threshold and Power with "
+              "scale: 2 and shift: -1 the sign; Eltwise with operation: PROD multiplies them"},
     OtherType{"SoftmaxCrossEntropyLoss", "Colorization",
               "it compares with a distribution, sum of -t (log softmax - log t) over the number of samples; "
               "Softmax, "
               "Log, Eltwise with operation: PROD with the targets, and Reduction with a negative coeff and a "
               "loss_weight have the same gradient"},
+    OtherType{"Sparsify", "SSL (structured sparsity)",
+              "it draws values to 0; Reduction with operation: ASUM and its coef as loss_weight, over the "
+              "same blob, adds the same to the gradient. Below thre it sets values to 0, for which there is "
+              "no single layer"},
     OtherType{"SpatialProduct", "PSPNet",
               "Tile repeats the one map for each channel, and Eltwise with operation: PROD multiplies"},
     OtherType{"SpatialTransformer", "a branch of Caffe",
@@ -178,6 +242,9 @@ constexpr std::array kOthers{
               "transform_param vary the data instead"},
     OtherType{"TRT", "NVIDIA's Caffe",
               "it runs TensorRT inside of a net; remove it: trainer test runs the layers themselves"},
+    OtherType{"Tiling", "VPGNet",
+              "Reshape into N x C x t x t x H x W, Permute with order: [0, 1, 4, 2, 5, 3] and Reshape back "
+              "compute the same"},
     OtherType{"TopK", "a branch of Caffe", "ArgMax with top_k names the largest values"},
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kUndescribed},
     OtherType{"Transpose", "branches for reading text", "Permute puts axes into another order"},
@@ -188,9 +255,15 @@ constexpr std::array kOthers{
     OtherType{"VolumeData", "C3D", kLmdb},
     OtherType{"VoxelSoftmaxLoss", kC3dDeconvolution, "SoftmaxWithLoss does the same, over volumes, too"},
     OtherType{"WarpCTC", "branches for reading text", kCtc},
+    OtherType{"WarpCTCLoss", "branches for reading text", kCtc},
     OtherType{"WassersteinLoss", "branches of Caffe", kUndescribed},
+    OtherType{"XCLProgram", "fpga_caffe",
+              "it loads a program into an FPGA; remove it: the devices here are CPUs and GPUs"},
     OtherType{"XCovLoss", "a branch of Caffe",
               "no operator penalizes the covariance of two sets of features"},
+    OtherType{"YoloDetectionOutput", "YOLO's branches",
+              "it decodes finished maps; do so on the net's outputs afterwards"},
+    OtherType{"Yolov3", "YOLO's branches", kYoloLoss},
     OtherType{"Yolov3DetectionOutput", "YOLO's branches",
               "it decodes finished maps; do so on the net's outputs afterwards"},
     OtherType{"locally_connected", kLocalBranches, kLocal},
@@ -213,11 +286,11 @@ std::set<std::string>& layer_types() {
 
 std::span<const OtherType> other_types() { return kOthers; }
 
-std::string about_other_type(const std::string& type, const std::string& detail) {
+std::string about_other_type(const std::string& type) {
   const auto* const found = std::find_if(kOthers.begin(), kOthers.end(),
                                          [&](const OtherType& other) { return type == other.type; });
   if (found == kOthers.end()) return "";
-  return cat("has the type ", quoted(type), detail, " of ", found->whose,
+  return cat("has the type ", quoted(type), " of ", found->whose,
              ", which Banyan does not have: ", found->advice);
 }
 
@@ -225,6 +298,24 @@ std::string about_other_v1_type(const std::string& type) {
   for (const OtherType& other : kOthers)
     if (without_case(type) == without_case(other.type)) return about_other_type(other.type);
   return "";
+}
+
+std::string about_missing_type(const std::string& type) {
+  if (const std::string other = about_other_type(type); !other.empty()) return other;
+  if (may_be_layer_type(type)) return "";
+  return cat("has the unknown type ", quoted(type), did_you_mean_type(type),
+             "; trainer layers lists all types");
+}
+
+/// SoftmaxLoss is what V1 calls SoftmaxWithLoss, and a loss's name is often written without `Loss`.
+std::string did_you_mean_type(const std::string& type) {
+  const auto* old = caffe::V1LayerParameter::LayerType_descriptor();
+  for (int i = 0; i < old->value_count(); ++i)
+    if (const std::string now = current_type_name(old->value(i)->name());
+        without_case(type) == without_case(old->value(i)->name()) && layer_types().contains(now))
+      return cat(" (did you mean ", quoted(now), "?)");
+  if (layer_types().contains(type + "Loss")) return cat(" (did you mean ", quoted(type + "Loss"), "?)");
+  return did_you_mean(type, {layer_types().begin(), layer_types().end()});
 }
 
 void add_layer_type(const std::string& type) { layer_types().insert(type); }

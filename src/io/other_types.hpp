@@ -17,11 +17,18 @@ struct OtherType {
 std::span<const OtherType> other_types();
 
 /// Whose type it is and what takes its place, as the end of a sentence about the layer; "" for a type that
-/// nobody knows. `detail` follows the name of the type.
-std::string about_other_type(const std::string& type, const std::string& detail = "");
+/// nobody knows.
+std::string about_other_type(const std::string& type);
 
 /// The same of a V1 type, such as LOCAL_WEIGHTED_CONVOLUTION.
 std::string about_other_v1_type(const std::string& type);
+
+/// The same of any type that is not here, also of one that nobody knows: what may be meant. "" for a type
+/// that is here.
+std::string about_missing_type(const std::string& type);
+
+/// ` (did you mean "X"?)` for the nearest type that is here, or "".
+std::string did_you_mean_type(const std::string& type);
 
 /// A type that is here. Only the program knows which layers it has.
 void add_layer_type(const std::string& type);

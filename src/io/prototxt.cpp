@@ -36,16 +36,75 @@ void mend_old_types(std::string& text) {
   });
 }
 
+/// Text as the parser takes it, and where it has what the file does not have.
+struct ReadText {
+  std::string text;
+  std::vector<TextSpan> added;
+
+  void insert(std::size_t at, const std::string& more) {
+    for (TextSpan& span : added)
+      if (span.begin >= at) span = {span.begin + more.size(), span.end + more.size()};
+    text.insert(at, more);
+    added.push_back({at, at + more.size()});
+  }
+  void blank(std::size_t begin, std::size_t end) {
+    for (std::size_t k = begin; k < end; ++k)
+      if (text[k] != '\n') text[k] = ' ';
+  }
+};
+
+/// `phase` and `stage` of V1 layers without rules, as files of early 2014 have them, become one rule:
+/// `include { phase: TRAIN stage: "x" }` in the place of the first of them.
+void mend_old_rules(ReadText& read) {
+  std::vector<TextBlock> blocks = blocks_named(read.text, {"layers"});
+  std::size_t end = 0;
+  std::erase_if(blocks, [&](const TextBlock& block) {
+    const bool is_inside = block.begin < end;
+    if (!is_inside) end = end_of(read.text, block);
+    return is_inside;
+  });
+  // From the end on: what is before stays in its place.
+  for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
+    const std::vector<TextSpan> rules = fields_in(read.text, *block, {"phase", "stage"});
+    if (rules.empty() || has_field(read.text, *block, {"include", "exclude"})) continue;
+    std::string rest;
+    for (std::size_t k = 1; k < rules.size(); ++k) {
+      rest += " " + read.text.substr(rules[k].begin, rules[k].end - rules[k].begin);
+      read.blank(rules[k].begin, rules[k].end);
+    }
+    std::replace(rest.begin(), rest.end(), '\n', ' ');
+    read.insert(rules[0].end, rest + " }");
+    read.insert(rules[0].begin, "include { ");
+  }
+}
+
+/// Their solvers' `test_stage: "x"` becomes `test_state { stage: "x" }`.
+void mend_test_stages(ReadText& read) {
+  const TextBlock solver{"", 0};
+  const std::vector<TextSpan> stages = fields_in(read.text, solver, {"test_stage"});
+  if (has_field(read.text, solver, {"test_state"})) return;
+  for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
+    read.insert(stage->end, " }");
+    read.blank(stage->begin, stage->begin + std::string_view("test_").size());
+    read.insert(stage->begin, "test_state { ");
+  }
+}
+
 /// Without a byte order mark.
-std::string readable_text(std::string_view text, const std::string& origin) {
+ReadText readable_text(std::string_view text, const pb::Descriptor& root, const std::string& origin) {
   if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);  // byte order mark of some editors
   if (text.size() > kLargestText) bad_input(origin, ": more than ", kLargestText, " bytes of text");
   if (text.find('\0') != std::string_view::npos) {
     bad_input(origin, ": expected text (.prototxt), found a binary file");
   }
-  std::string readable(text);
-  if (text.find("layers") != std::string_view::npos) mend_old_types(readable);
-  return readable;
+  ReadText read{std::string(text), {}};
+  if (text.find("layers") != std::string_view::npos) {
+    mend_old_types(read.text);
+    mend_old_rules(read);
+  }
+  if (&root == caffe::SolverParameter::descriptor() && text.find("test_stage") != std::string_view::npos)
+    mend_test_stages(read);
+  return read;
 }
 
 /// Goes on after unknown fields: the complaints tell which of them are errors.
@@ -70,25 +129,28 @@ Message parse_file(std::string_view text, const std::string& origin, UnknownFiel
 
 void parse_text(std::string_view text, const std::string& origin, pb::Message& message,
                 UnknownFields unknown) {
-  const std::string read = readable_text(text, origin);
-  Complaints complaints(read, *message.GetDescriptor(), origin);
+  const ReadText read = readable_text(text, *message.GetDescriptor(), origin);
+  Complaints complaints(read.text, *message.GetDescriptor(), origin, read.added);
   pb::TextFormat::Parser parser = parser_for(complaints);
-  const bool parsed = parser.ParseFromString(read, &message);
+  const bool parsed = parser.ParseFromString(read.text, &message);
   // It ends at the first error, so unknown fields are before that.
   if (unknown == UnknownFields::refuse)
     for (const Complaint& field : complaints.warnings(1)) bad_input(field.text);
   if (!complaints.errors().empty()) bad_input(complaints.errors().front().text);
   if (!parsed) bad_input(origin, ": not a readable ", message.GetDescriptor()->name());
   for (const Complaint& warning : complaints.warnings()) log_warning(warning.text + "; ignored");
+  if (!read.added.empty())
+    log_info(origin + ": read phase, stage and test_stage of early files as include and test_state");
 }
 
 TextProblems find_text_problems(std::string_view text, const std::string& origin, pb::Message& message) {
-  std::string rest = readable_text(text, origin);
+  const ReadText first = readable_text(text, *message.GetDescriptor(), origin);
+  std::string rest = first.text;
   std::vector<Complaint> found;
   TextProblems problems;
   for (bool merges = false, done = false; !done;) {
     const std::string read = rest;
-    Complaints complaints(read, *message.GetDescriptor(), origin);
+    Complaints complaints(read, *message.GetDescriptor(), origin, first.added);
     pb::TextFormat::Parser parser = parser_for(complaints);
     message.Clear();
     // Merging, a field may be given twice.
@@ -110,6 +172,7 @@ TextProblems find_text_problems(std::string_view text, const std::string& origin
     const std::vector<Complaint> unknown_fields = complaints.warnings();
     for (const Complaint& field : unknown_fields) problems.unknown_fields.push_back(field.text);
     found.insert(found.end(), unknown_fields.begin(), unknown_fields.end());
+    problems.told_layers = complaints.told_layers();
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Complaint& a, const Complaint& b) { return a.offset < b.offset; });

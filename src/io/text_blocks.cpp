@@ -14,9 +14,9 @@ bool is_name_character(char c) {
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
 struct Token {
-  enum class Kind { word, text, open, close, other } kind;
+  enum class Kind { word, text, open, close, other } kind = Kind::other;
   std::string_view value;  // of a text: between its quotes
-  std::size_t begin, end;
+  std::size_t begin = 0, end = 0;
 };
 
 /// Names, texts and braces, without blanks and comments. Reads what cannot be parsed too.
@@ -118,6 +118,46 @@ std::vector<TextBlock> blocks_named(std::string_view text, const std::vector<std
     if (token.kind == Token::Kind::open && contains(names, word)) blocks.push_back({word, token.end});
   }
   return blocks;
+}
+
+std::size_t end_of(std::string_view text, const TextBlock& block) {
+  Tokens tokens(text, block.begin);
+  Token token;
+  for (int depth = 0; tokens.next(token);) {
+    if (token.kind == Token::Kind::close && depth-- == 0) return token.end;
+    if (token.kind == Token::Kind::open) ++depth;
+  }
+  return text.size();
+}
+
+std::vector<TextSpan> fields_in(std::string_view text, const TextBlock& block,
+                                const std::vector<std::string>& fields) {
+  std::vector<TextSpan> found;
+  Tokens tokens(text, block.begin);
+  Token token, word, before;
+  for (int depth = 0; tokens.next(token);) {
+    if (token.kind == Token::Kind::close && depth-- == 0) break;
+    if (token.kind == Token::Kind::open) ++depth;
+    const bool value = token.kind == Token::Kind::text || token.kind == Token::Kind::word;
+    if (depth == 0 && value && before.value == ":" && contains(fields, word.value))
+      found.push_back({word.begin, token.end});
+    if (token.kind == Token::Kind::word) word = token;
+    before = token;
+  }
+  return found;
+}
+
+bool has_field(std::string_view text, const TextBlock& block, const std::vector<std::string>& fields) {
+  Tokens tokens(text, block.begin);
+  Token token;
+  std::string_view before;
+  for (int depth = 0; tokens.next(token); before = token.value) {
+    if (token.kind == Token::Kind::close && depth-- == 0) break;
+    if (token.kind == Token::Kind::open) ++depth;
+    if (depth == 0 && token.kind == Token::Kind::word && before != ":" && contains(fields, token.value))
+      return true;
+  }
+  return false;
 }
 
 std::string value_in(std::string_view text, const TextBlock& block, std::string_view field) {

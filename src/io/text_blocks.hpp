@@ -32,6 +32,20 @@ std::vector<TextBlock> blocks_around(std::string_view text, std::size_t offset);
 /// What the block says of itself in `field`, such as a layer's `name`; "" if nothing.
 std::string value_in(std::string_view text, const TextBlock& block, std::string_view field);
 
+struct TextSpan {
+  std::size_t begin = 0, end = 0;
+};
+
+/// Where the block's closing brace ends, or the text.
+std::size_t end_of(std::string_view text, const TextBlock& block);
+
+/// `field: value` for each of these fields that the block itself gives one value.
+std::vector<TextSpan> fields_in(std::string_view text, const TextBlock& block,
+                                const std::vector<std::string>& fields);
+
+/// Does the block itself have one of these fields?
+bool has_field(std::string_view text, const TextBlock& block, const std::vector<std::string>& fields);
+
 /// Every block of the text with one of these names, at any depth.
 std::vector<TextBlock> blocks_named(std::string_view text, const std::vector<std::string>& names);
 

@@ -115,13 +115,8 @@ std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const 
   const Registry& known = registry();
   const auto found = known.factories.find(parameter.type());
   if (found == known.factories.end()) {
-    std::string code;
-    if (const auto& python = parameter.python_param(); parameter.has_python_param())
-      code = cat(" (module ", quoted(python.module()), ", layer ", quoted(python.layer()), ")");
-    const std::string other = io::about_other_type(parameter.type(), code);
-    if (!other.empty()) bad_input("layer ", quoted(parameter.name()), " ", other);
-    bad_input("layer ", quoted(parameter.name()), " has the unknown type ", quoted(parameter.type()),
-              did_you_mean(parameter.type(), registered_layer_types()), "; trainer layers lists all types");
+    if (parameter.type() == "Python") refuse_unknown_python(parameter);
+    bad_input("layer ", quoted(parameter.name()), " ", io::about_missing_type(parameter.type()));
   }
   if (known.doubled.count(parameter.type()) != 0)
     runtime_failure("layer type ", quoted(parameter.type()), " is registered twice in this program");

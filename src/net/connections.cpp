@@ -7,16 +7,63 @@
 #include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/net/filter.hpp"
 
 namespace banyan {
 namespace {
 
 std::string described(const caffe::LayerParameter& layer) {
-  return cat("layer ", quoted(layer.name()), " (", layer.type(), ")");
+  const std::string name = cat("layer ", quoted(layer.name()));
+  return layer.type().empty() ? name : cat(name, " (", layer.type(), ")");
 }
 
 bool writes(const caffe::LayerParameter& layer, const std::string& blob) {
   return contains(layer.top(), blob);
+}
+
+/// Not if it only changes it in place.
+bool makes(const caffe::LayerParameter& layer, const std::string& blob) {
+  for (int k = 0; k < layer.top_size(); ++k)
+    if (layer.top(k) == blob && !(k < layer.bottom_size() && layer.bottom(k) == blob)) return true;
+  return false;
+}
+
+/// Stages that make a rule of the layer match, each set of them once; what --stage takes.
+void add_missing_stages(const caffe::LayerParameter& layer, const caffe::NetState& state,
+                        std::set<std::vector<std::string>>& stages) {
+  for (const caffe::NetStateRule& rule : layer.include()) {
+    caffe::NetState with = state;
+    with.mutable_stage()->MergeFrom(rule.stage());
+    if (matches(with, rule)) stages.emplace(rule.stage().begin(), rule.stage().end());
+  }
+}
+
+/// Of layers that the net's state leaves out: which one makes the blob, as the end of a complaint; "" if none
+/// does.
+std::string made_elsewhere(const caffe::NetParameter& whole, const caffe::NetState& state,
+                           const std::string& blob) {
+  std::set<std::vector<std::string>> stages;
+  std::string others;
+  caffe::NetState other_phase = state;
+  other_phase.set_phase(state.phase() == caffe::TRAIN ? caffe::TEST : caffe::TRAIN);
+  for (const caffe::LayerParameter& layer : whole.layer()) {
+    if (!makes(layer, blob) || keeps(state, layer)) continue;
+    add_missing_stages(layer, state, stages);
+    if (!others.empty()) continue;
+    others = keeps(other_phase, layer)
+                 ? cat("; in phase ", caffe::Phase_Name(other_phase.phase()), " ", described(layer), " does")
+                 : cat("; the rules of ", described(layer), ", which does, leave it out");
+  }
+  if (stages.empty()) return others;
+  std::vector<std::string> names, flags;
+  for (const std::vector<std::string>& needed : stages) {
+    std::vector<std::string> shown;
+    for (const std::string& stage : needed) shown.push_back(quoted(stage));
+    names.push_back(join(shown, " and "));
+    flags.push_back("--stage=" + join(needed, ","));
+  }
+  return cat(names.size() == 1 ? "; a layer with stage " : "; layers with stage ", join(names, ", ", " or "),
+             names.size() == 1 ? " makes it: " : " make it: ", join(flags, ", ", " or "));
 }
 
 /// The layers on a path from `from` back to `to` through the blobs they read, `from` first; empty if there is
@@ -39,12 +86,14 @@ std::vector<int> way_back(const caffe::NetParameter& net, int from, int to) {
   return {};
 }
 
-[[noreturn]] void refuse_bottom(const caffe::NetParameter& net, int index, const std::string& bottom) {
+[[noreturn]] void refuse_bottom(const caffe::NetParameter& net, const caffe::NetParameter& whole, int index,
+                                const std::string& bottom) {
   const caffe::LayerParameter& layer = net.layer(index);
   std::vector<std::string> tops;
   for (int i = 0; i < net.layer_size(); ++i) {
-    tops.insert(tops.end(), net.layer(i).top().begin(), net.layer(i).top().end());
-    if (i < index || !writes(net.layer(i), bottom)) continue;
+    for (const std::string& top : net.layer(i).top())
+      if (top != bottom) tops.push_back(top);
+    if (i < index || !makes(net.layer(i), bottom)) continue;
     const std::vector<int> way = way_back(net, i, index);
     if (way.empty())
       bad_input(described(layer), " reads blob ", quoted(bottom), " before ", described(net.layer(i)),
@@ -54,8 +103,9 @@ std::vector<int> way_back(const caffe::NetParameter& net, int from, int to) {
     bad_input("the net has a cycle: ", described(layer), " reads blob ", quoted(bottom),
               ", which depends on its own result (", cycle, ")");
   }
+  const std::string elsewhere = made_elsewhere(whole, net.state(), bottom);
   bad_input(described(layer), " reads blob ", quoted(bottom), ", which no layer of the net produces",
-            did_you_mean(bottom, tops));
+            elsewhere.empty() ? did_you_mean(bottom, tops) : elsewhere);
 }
 
 void check_top(const caffe::LayerParameter& layer, int i,
@@ -67,6 +117,10 @@ void check_top(const caffe::LayerParameter& layer, int i,
   const bool in_place = i < layer.bottom_size() && layer.bottom(i) == top;
   const auto [entry, is_new] = produced.emplace(top, &layer);
   if (is_new || in_place) return;
+  if (!makes(*entry->second, top)) {  // it reads what nothing before it makes, which is the problem
+    entry->second = &layer;
+    return;
+  }
   if (contains(layer.bottom(), top))
     bad_input(described(layer), " works in place on blob ", quoted(top),
               ", which then must stand at the same place of ", "`bottom` and `top`");
@@ -98,12 +152,13 @@ void check_range(const caffe::LayerParameter& layer, const char* what, int found
 
 }  // namespace
 
-void check_connections(const caffe::NetParameter& net) {
-  const std::vector<std::string> problems = find_connection_problems(net);
+void check_connections(const caffe::NetParameter& net, const caffe::NetParameter& whole) {
+  const std::vector<std::string> problems = find_connection_problems(net, whole);
   if (!problems.empty()) bad_input(problems.front());
 }
 
-std::vector<std::string> find_connection_problems(const caffe::NetParameter& net) {
+std::vector<std::string> find_connection_problems(const caffe::NetParameter& net,
+                                                  const caffe::NetParameter& whole, bool untyped_told) {
   std::vector<std::string> problems;
   const auto note = [&](auto check) {
     try {
@@ -113,11 +168,18 @@ std::vector<std::string> find_connection_problems(const caffe::NetParameter& net
     }
   };
   std::map<std::string, const caffe::LayerParameter*> produced;
+  std::set<std::string> of_untyped;
   for (int i = 0; i < net.layer_size(); ++i) {
     const caffe::LayerParameter& layer = net.layer(i);
+    if (untyped_told && layer.type().empty()) {
+      of_untyped.insert(layer.top().begin(), layer.top().end());
+      continue;
+    }
     for (const std::string& bottom : layer.bottom())
-      if (produced.count(bottom) == 0) note([&] { refuse_bottom(net, i, bottom); });
-    for (int k = 0; k < layer.top_size(); ++k) note([&] { check_top(layer, k, produced); });
+      if (produced.count(bottom) + of_untyped.count(bottom) == 0)
+        note([&] { refuse_bottom(net, whole, i, bottom); });
+    for (int k = 0; k < layer.top_size(); ++k)
+      if (of_untyped.count(layer.top(k)) == 0) note([&] { check_top(layer, k, produced); });
     note([&] { check_counts(layer); });
   }
   return problems;

@@ -17,6 +17,12 @@ bool matches(const caffe::NetState& state, const caffe::NetStateRule& rule) {
          std::none_of(rule.not_stage().begin(), rule.not_stage().end(), has_stage);
 }
 
+bool keeps(const caffe::NetState& state, const caffe::LayerParameter& layer) {
+  const auto matching = [&](const caffe::NetStateRule& rule) { return matches(state, rule); };
+  return layer.include_size() > 0 ? std::any_of(layer.include().begin(), layer.include().end(), matching)
+                                  : std::none_of(layer.exclude().begin(), layer.exclude().end(), matching);
+}
+
 caffe::NetParameter filter_net(const caffe::NetParameter& net, const caffe::NetState& state) {
   caffe::NetParameter result = net;
   result.clear_layer();
@@ -25,11 +31,7 @@ caffe::NetParameter filter_net(const caffe::NetParameter& net, const caffe::NetS
     if (layer.include_size() > 0 && layer.exclude_size() > 0)
       bad_input("layer ", quoted(layer.name()),
                 " has both `include` and `exclude` rules; it may have only one kind");
-    const auto matching = [&](const caffe::NetStateRule& rule) { return matches(state, rule); };
-    const bool kept = layer.include_size() > 0
-                          ? std::any_of(layer.include().begin(), layer.include().end(), matching)
-                          : std::none_of(layer.exclude().begin(), layer.exclude().end(), matching);
-    if (kept) *result.add_layer() = layer;
+    if (keeps(state, layer)) *result.add_layer() = layer;
   }
   return result;
 }

@@ -32,7 +32,7 @@ caffe::NetParameter define_net(const caffe::NetParameter& parameter, const NetOp
   caffe::NetParameter filtered = filter_net(parameter, state);
   if (filtered.layer_size() == 0)
     bad_input("the net has no layer for phase ", options.phase == Phase::train ? "TRAIN" : "TEST");
-  check_connections(filtered);
+  check_connections(filtered, parameter);
   caffe::NetParameter net = insert_splits(filtered);
   for (caffe::LayerParameter& layer : *net.mutable_layer()) {
     if (!layer.has_phase()) layer.set_phase(state.phase());

@@ -218,7 +218,7 @@ class Reader {
         "; known types: ", join(known, ", "));
     const UpdateRule* const found = find_in(kRules, type);
     require(found != nullptr || type == "SAG", "unknown solver type ", quoted(type),
-            "; known types, nearest first: ", join(nearest_first(type, known), ", "));
+            did_you_mean(type, known), "; known types: ", join(known, ", "));
     const UpdateRule rule = found == nullptr ? UpdateRule::sgd : *found;
     for (const auto& [name, value] : {std::pair{"base_lr", s_.base_lr()},
                                       {"momentum", s_.momentum()},
@@ -327,8 +327,8 @@ class Reader {
     const std::vector<std::string> known = names_in(kPolicies);
     require(!name.empty(), "lr_policy is missing; known policies: ", join(known, ", "));
     const LearningRatePolicy* const found = find_in(kPolicies, name);
-    require(found != nullptr || name.empty(), "unknown lr_policy ", quoted(name),
-            "; known policies, nearest first: ", join(nearest_first(name, known), ", "));
+    require(found != nullptr || name.empty(), "unknown lr_policy ", quoted(name), did_you_mean(name, known),
+            "; known policies: ", join(known, ", "));
     return found == nullptr ? LearningRatePolicy::fixed : *found;
   }
 

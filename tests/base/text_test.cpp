@@ -38,6 +38,60 @@ TEST(NearestName, GivesNothingWhenNothingIsNear) {
   EXPECT_EQ(nearest_name(std::string(1 << 20, 'x'), {"Pooling"}), "");
 }
 
+TEST(NearestName, KnowsTypos) {
+  const std::vector<std::string> types = {
+      "BatchNorm", "Convolution", "Data",         "Dropout",     "ELU",          "EuclideanLoss",
+      "Flatten",   "ImageData",   "InnerProduct", "L1Loss",      "PReLU",        "PSROIPooling",
+      "Pooling",   "ReLU",        "ROIPooling",   "SegAccuracy", "SmoothL1Loss", "SoftmaxWithLoss",
+      "SyncBN",    "TanH",        "Upsample"};
+  for (const auto& [typo, meant] :
+       std::vector<std::pair<const char*, const char*>>{{"Convolutoin", "Convolution"},
+                                                        {"Convultion", "Convolution"},
+                                                        {"onvolution", "Convolution"},
+                                                        {"InnerProdct", "InnerProduct"},
+                                                        {"Inner_Product", "InnerProduct"},
+                                                        {"innerproduct", "InnerProduct"},
+                                                        {"Inerproduct", "InnerProduct"},
+                                                        {"EucledianLoss", "EuclideanLoss"},
+                                                        {"Bacthnorm", "BatchNorm"},
+                                                        {"Relu", "ReLU"},
+                                                        {"Tanh", "TanH"},
+                                                        {"SynchBN", "SyncBN"},
+                                                        {"Flaten", "Flatten"},
+                                                        {"Poling", "Pooling"},
+                                                        {"SmothL1Loss", "SmoothL1Loss"},
+                                                        {"SoftmaxwithLos", "SoftmaxWithLoss"}})
+    EXPECT_EQ(nearest_name(typo, types), meant) << typo;
+  const std::vector<std::string> fields = {"base_lr",    "kernel_size", "lr_mult",     "name",
+                                           "num_output", "pad_h",       "weight_decay"};
+  for (const auto& [typo, meant] :
+       std::vector<std::pair<const char*, const char*>>{{"num_ouput", "num_output"},
+                                                        {"numoutput", "num_output"},
+                                                        {"base_lrs", "base_lr"},
+                                                        {"nmae", "name"},
+                                                        {"anme", "name"},
+                                                        {"kernal_size", "kernel_size"},
+                                                        {"wieght_decay", "weight_decay"}})
+    EXPECT_EQ(nearest_name(typo, fields), meant) << typo;
+}
+
+TEST(NearestName, AnotherWordIsNoTypo) {
+  const std::vector<std::string> types = {"CenterLoss", "Data",       "ELU",          "InnerProduct",
+                                          "L1Loss",     "MemoryData", "MultiBoxLoss", "PSROIPooling",
+                                          "PReLU",      "Pooling",    "SegAccuracy",  "Upsample"};
+  for (const char* other :
+       {"CtcLoss", "DocData", "Depooling", "Downsample", "JSDLoss", "KernelLoss", "L2Loss", "LReLU",
+        "MMDLoss", "MaskPooling", "MultiROIPooling", "OuterProduct", "RBMInnerProduct", "RemoteData", "SELU",
+        "SequenceAccuracy", "Tiling", "MultiLoss"})
+    EXPECT_EQ(nearest_name(other, types), "") << other;
+  const std::vector<std::string> fields = {"crop_w",     "decay_mult",  "is_color",  "lrn_param",
+                                           "num_output", "solver_type", "rms_decay", "weight_decay"};
+  for (const char* other : {"breadth_decay", "crop_h", "decay_proto", "force_decay", "force_type", "is_flow",
+                            "num_input", "prune_param"})
+    EXPECT_EQ(nearest_name(other, fields), "") << other;
+  EXPECT_EQ(nearest_name("triangular", {"inv", "plateau"}), "");
+}
+
 TEST(NearestName, MakesAPhrase) {
   EXPECT_EQ(did_you_mean("pad_heigth", {"pad_height", "stride"}), " (did you mean \"pad_height\"?)");
   EXPECT_EQ(did_you_mean("zzz", {"pad_height"}), "");

@@ -104,16 +104,14 @@ TEST(Prototxt, UnknownOldTypesAreNoneAndHideNothing) {
       "layers { name: 'd' type: POOLING foo: 1 }",
       "n", net);
   EXPECT_TRUE(problems.whole);
-  ASSERT_EQ(problems.texts.size(), 5u);
+  ASSERT_EQ(problems.texts.size(), 4u);
   expect_contains(problems.texts[0],
                   "n:1:26: layer \"a\" (CCCP): the layer has the type \"CCCP\" of caffe-public");
   expect_contains(problems.texts[1],
                   "n:2:26: layer \"b\" (CROQ): unknown value \"CROQ\" for \"type\" (did you mean");
-  expect_contains(problems.texts[2], "n:3:26: ");
-  expect_contains(
-      problems.texts[3],
-      "unknown field \"convolutoin_param\" in V1LayerParameter: it belongs to the type that is unknown");
-  expect_contains(problems.texts[4], "n:4:34: ");
+  expect_contains(problems.texts[2],
+                  "n:3:26: layer \"c\" (CONVOLUTON): unknown value");  // and no more of "c"
+  expect_contains(problems.texts[3], "n:4:34: ");
   for (const int layer : {0, 1, 2}) EXPECT_EQ(net.layers(layer).type(), caffe::V1LayerParameter::NONE);
   EXPECT_EQ(net.layers(3).type(), caffe::V1LayerParameter::POOLING);
 }
@@ -144,15 +142,75 @@ TEST(Prototxt, OfATypeOfABranchAllIsSaidOnce) {
       "layer { name: 'd' type: 'CPMData' transform_param { one: 1\n two: 2 } }\n"
       "layer { name: 'e' type: 'RegionLoss' region_param { } }",
       "n", net);
-  ASSERT_EQ(problems.texts.size(), 4u);
+  ASSERT_EQ(problems.texts.size(), 3u);
   expect_contains(problems.texts[0],
                   "\"cpm_param\" in LayerParameter: the layer has the type \"CPMData\" of OpenPose");
+  expect_contains(problems.texts[0], "; further unknown fields: \"one\", \"two\"");
   EXPECT_EQ(problems.texts[1],
-            "n:1:67: layer \"c\" (CPMData): unknown fields of a type that is not here: \"one\", \"two\"");
-  EXPECT_EQ(problems.texts[2],
             "n:2:53: layer \"d\" (CPMData): unknown fields of a type that is not here: \"one\", \"two\"");
-  expect_contains(problems.texts[3], "\"RegionLoss\" of YOLO's branches");
+  expect_contains(problems.texts[2], "\"RegionLoss\" of YOLO's branches");
   EXPECT_EQ(problems.unknown_fields, problems.texts);
+  const decltype(problems.told_layers) told = {{"c", "CPMData"}, {"d", "CPMData"}, {"e", "RegionLoss"}};
+  EXPECT_EQ(problems.told_layers, told);
+}
+
+TEST(Prototxt, OfATypeOfABranchOnlySettingsAreExplainedByIt) {
+  expect_contains(net_error("layer { type: 'CPMData' param { lr_mlt: 1 } }"), "did you mean \"lr_mult\"?");
+}
+
+TEST(Prototxt, PlaceholdersOfTemplatesAreNamed) {
+  const std::string template_of = ": the file is a template, whose placeholders must be filled in first";
+  expect_contains(net_error("layer { inner_product_param { num_output: ${NUM_LABELS} } }"),
+                  "expected integer, found \"$\"" + template_of);
+  expect_contains(solver_error("base_lr: $LR"), template_of);
+  expect_contains(net_error("layer { pooling_param { pool: $POOL } }"), template_of);
+  expect_contains(solver_error("max_iter: @ITER@"), template_of);
+  expect_contains(
+      solver_error("random_seed: RANDOM_SEED"),
+      "expected integer, found \"RANDOM_SEED\": if the file is a template, its placeholders must be "
+      "filled in first");
+  EXPECT_EQ(solver_error("max_iter: many").find("template"), std::string::npos);
+}
+
+TEST(Prototxt, PhaseAndStageOfEarlyV1LayersAreRules) {
+  const auto net = parse_net_text(
+      "layers { name: 'a' type: DATA phase: TRAIN top: 'x' }\n"
+      "layers { stage: 'deep' name: 'b' type: DATA top: 'x'\n phase: TEST }\n"
+      "layers { name: 'c' type: RELU }",
+      "n");
+  ASSERT_EQ(net.layers_size(), 3);
+  ASSERT_EQ(net.layers(0).include_size(), 1);
+  EXPECT_EQ(net.layers(0).include(0).ShortDebugString(), "phase: TRAIN");
+  ASSERT_EQ(net.layers(1).include_size(), 1);
+  EXPECT_EQ(net.layers(1).include(0).ShortDebugString(), "phase: TEST stage: \"deep\"");
+  EXPECT_EQ(net.layers(2).include_size(), 0);
+  // Places in messages are those of the file.
+  expect_contains(net_error("layers { phase: TRAIN nmae: 'a' }"),
+                  "net.prototxt:1:23: unknown field \"nmae\"");
+  expect_contains(net_error("layers { phase: TRAIM }"),
+                  "net.prototxt:1:17: unknown value \"TRAIM\" for \"phase\" (did you mean \"TRAIN\"?)");
+  expect_contains(net_error("layers { phase: TRAIN } layers { phase: TEST } layers { nmae: 'a' }"),
+                  "net.prototxt:1:57: ");
+  expect_contains(net_error("layers { phase: TRAIN\n stage: 'x'\n nmae: 'a' }"), "net.prototxt:3:2: ");
+  expect_contains(net_error("layers { phase: TRAIN include { phase: TEST } }"), "it belongs inside include");
+  std::string nested;
+  for (int i = 0; i < 20000; ++i) nested += "layers { phase: TRAIN ";
+  expect_contains(net_error(nested), "net.prototxt:1:");
+}
+
+TEST(Prototxt, TestStagesOfEarlySolversAreStates) {
+  const auto solver = parse_solver_text("test_stage: 'on-train' test_iter: 3\ntest_stage: 'on-test'", "s");
+  ASSERT_EQ(solver.test_state_size(), 2);
+  EXPECT_EQ(solver.test_state(0).stage(0), "on-train");
+  EXPECT_EQ(solver.test_state(1).stage(0), "on-test");
+  expect_contains(solver_error("test_stage: 'x' bass_lr: 1"),
+                  "solver.prototxt:1:17: unknown field \"bass_lr\"");
+}
+
+TEST(Prototxt, RefineDetsSettingsSayWhoseTheyAre) {
+  for (const std::string settings : {"multibox_loss_param", "detection_output_param"})
+    expect_contains(net_error("layer { " + settings + " { objectness_score: 0.01 } }"),
+                    ": it is RefineDet's");
 }
 
 TEST(Prototxt, UnknownFieldsOfWhatHasNoEffectArePassedOver) {

@@ -56,13 +56,53 @@ TEST(OtherTypes, AreNamedWithTheirOwnerAndWhatToDo) {
   EXPECT_THAT(refusal("DenseCRF"),
               HasSubstr("layer \"x\" has the type \"DenseCRF\" of DeepLab, which Banyan does not have: "));
   EXPECT_THAT(refusal("DenseImageData"), HasSubstr("label_divide_factor"));
-  EXPECT_THAT(refusal("Python", "my.layers"),
-              AllOf(HasSubstr("module \"my.layers\""), HasSubstr("Banyan runs no Python code")));
   EXPECT_THAT(refusal("Convolutoin"),
               AllOf(HasSubstr("unknown type \"Convolutoin\" (did you mean \"Convolution\"?)"),
                     Not(HasSubstr("known types"))));
   EXPECT_THAT(refusal("Zzzzzzzz"),
               AllOf(HasSubstr("unknown type \"Zzzzzzzz\";"), Not(HasSubstr("did you mean"))));
+}
+
+TEST(OtherTypes, LayersInPythonArePrograms) {
+  EXPECT_THAT(
+      refusal("Python", "my.layers"),
+      AllOf(HasSubstr("layer \"x\" (Python, module \"my.layers\", layer \"\") is a program of its own, "
+                      "and Banyan runs no Python code: "),
+            HasSubstr("HDF5Data"), Not(HasSubstr("of BVLC Caffe"))));
+  caffe::LayerParameter loss;
+  loss.set_type("Python");
+  loss.add_bottom("data");
+  try {
+    make_layer(loss, {});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.message(),
+                AllOf(HasSubstr("as layers that there are"), HasSubstr("C++"), Not(HasSubstr("HDF5Data"))));
+  }
+}
+
+TEST(OtherTypes, OfOtherNamesHaveTheReasonOfTheirSiblings) {
+  const auto advice = [](const std::string& type) {
+    const std::string text = refusal(type);
+    return text.substr(std::min(text.size(), text.find(": ")));
+  };
+  for (const char* type : {"CTCLoss", "CtcLoss", "WarpCTCLoss"}) EXPECT_EQ(advice(type), advice("WarpCTC"));
+  for (const char* type : {"CTCDecoder", "CTCGreedyDecoder"})
+    EXPECT_THAT(refusal(type), HasSubstr("on the net's outputs afterwards"));
+  EXPECT_EQ(advice("DeformConv"), advice("DeformableConvolution"));
+  for (const char* type : {"DenseCRF", "MultiStageMeanfield"})
+    EXPECT_THAT(refusal(type), HasSubstr("Training through it, where a loss follows, is not possible here"));
+  EXPECT_THAT(refusal("DetectionLoss"), HasSubstr("MS-CNN"));
+}
+
+TEST(OtherTypes, OnlyTyposAreTakenForOtherTypes) {
+  for (const char* type : {"DocData", "Depooling", "Downsample", "JSDLoss", "KernelLoss", "MultiROIPooling",
+                           "OuterProduct", "SequenceAccuracy"})
+    EXPECT_THAT(refusal(type), AllOf(HasSubstr("has the unknown type"), Not(HasSubstr("did you mean"))))
+        << type;
+  EXPECT_THAT(refusal("InnerProdct"), HasSubstr("did you mean \"InnerProduct\"?"));
+  EXPECT_THAT(refusal("SoftmaxLoss"), HasSubstr("did you mean \"SoftmaxWithLoss\"?"));
+  EXPECT_THAT(refusal("SigmoidCrossEntropy"), HasSubstr("did you mean \"SigmoidCrossEntropyLoss\"?"));
 }
 
 TEST(OtherTypes, ThoseOfPublicNetsSayWhatTakesTheirPlace) {
@@ -88,9 +128,11 @@ TEST(OtherTypes, SettingsOfAnUnknownTypeAreNotTakenForOthers) {
   };
   EXPECT_THAT(
       complaint("type: 'Embd' embd_param { }"),
-      AllOf(HasSubstr("unknown field \"embd_param\" in LayerParameter: it belongs to the type that is "
-                      "unknown"),
-            Not(HasSubstr("did you mean"))));
+      HasSubstr(
+          "unknown field \"embd_param\" in LayerParameter: the layer has the unknown type \"Embd\" (did "
+          "you mean \"Embed\"?); trainer layers lists all types"));
+  EXPECT_THAT(complaint("type: 'Mine' data_param { mine: 1 }"),
+              HasSubstr("unknown field \"mine\" in DataParameter: the layer has the unknown type \"Mine\";"));
   for (const char* known :
        {"type: 'Embed' embd_param { }", "embd_param { }", "type: 'Python' embd_param { }"})
     EXPECT_THAT(complaint(known), HasSubstr("did you mean \"embed_param\"?")) << known;

@@ -1,6 +1,7 @@
 #include "banyan/net/graph.hpp"
 
 #include "banyan/net/connections.hpp"
+#include "banyan/net/filter.hpp"
 #include "net/graph_test_tools.hpp"
 #include "net/net_test_tools.hpp"
 
@@ -11,13 +12,23 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string refusal(const std::string& text) {
-  return message_of([&] { check_connections(net_of(text)); });
+  const caffe::NetParameter net = net_of(text);
+  return message_of([&] { check_connections(net, net); });
+}
+
+/// Of the net that the file describes in TRAIN.
+std::string refusal_in_training(const std::string& text) {
+  const caffe::NetParameter whole = net_of(text);
+  caffe::NetState state;
+  state.set_phase(caffe::TRAIN);
+  return message_of([&] { check_connections(filter_net(whole, state), whole); });
 }
 
 TEST(CheckConnections, AcceptsInPlaceLayers) {
-  check_connections(
-      net_of("layer { name: 'd' top: 'x' } layer { name: 'r' bottom: 'x' top: 'x' } layer { name: 's' "
-             "bottom: 'x' top: 'x' }"));
+  const caffe::NetParameter net = net_of(
+      "layer { name: 'd' top: 'x' } layer { name: 'r' bottom: 'x' top: 'x' } layer { name: 's' "
+      "bottom: 'x' top: 'x' }");
+  check_connections(net, net);
 }
 
 TEST(CheckConnections, NamesTheNearestBlob) {
@@ -41,6 +52,48 @@ TEST(CheckConnections, TellsWrongOrderFromACycle) {
   EXPECT_THAT(cycle, HasSubstr("\"a\" <- \"c\" <- \"b\" <- \"a\""));
   EXPECT_THAT(refusal("layer { name: 'self' bottom: 'x' top: 'y' top: 'x' }"),
               HasSubstr("\"self\" <- \"self\""));
+}
+
+TEST(CheckConnections, AnInPlaceLayerMakesNoBlob) {
+  const auto message = refusal(
+      "layer { name: 'd' top: 'data' } layer { name: 'r' type: 'ReLU' bottom: 'dato' top: 'dato' }"
+      "layer { name: 's' type: 'Dropout' bottom: 'dato' top: 'dato' }");
+  EXPECT_EQ(message,
+            "layer \"r\" (ReLU) reads blob \"dato\", which no layer of the net produces (did you mean "
+            "\"data\"?)");
+  EXPECT_THAT(refusal("layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'x' }"
+                      "layer { name: 'd' type: 'Input' top: 'x' }"),
+              HasSubstr("before layer \"d\" (Input) further down produces it"));
+}
+
+TEST(CheckConnections, NamesWhatTheRulesOfLayersLeaveOut) {
+  const auto reader = [](const std::string& makers) {
+    return refusal_in_training(makers + " layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'x' }");
+  };
+  EXPECT_EQ(reader("layer { name: 'd' type: 'Input' top: 'x' include { phase: TEST } }"),
+            "layer \"r\" (ReLU) reads blob \"x\", which no layer of the net produces; in phase TEST layer "
+            "\"d\" (Input) does");
+  EXPECT_THAT(reader("layer { name: 'd' type: 'Input' top: 'x' exclude { phase: TRAIN } }"),
+              HasSubstr("; in phase TEST layer \"d\" (Input) does"));
+  EXPECT_THAT(reader("layer { name: 'd' type: 'Input' top: 'x' include { min_level: 3 } }"),
+              HasSubstr("; the rules of layer \"d\" (Input), which does, leave it out"));
+  EXPECT_THAT(reader("layer { name: 'd' top: 'x' include { stage: 'train' } }"),
+              HasSubstr("; a layer with stage \"train\" makes it: --stage=train"));
+  EXPECT_THAT(reader("layer { name: 'd' top: 'x' include { stage: 'train' stage: 'gpu' } }"
+                     "layer { name: 'e' top: 'x' include { stage: 'val' } }"
+                     "layer { name: 'f' top: 'x' include { stage: 'last' phase: TEST } }"),
+              HasSubstr("; layers with stage \"train\" and \"gpu\" or \"val\" make it: --stage=train,gpu or "
+                        "--stage=val"));
+}
+
+TEST(CheckConnections, NothingFollowsFromALayerWithoutAType) {
+  const caffe::NetParameter net = net_of(
+      "layer { name: 'a' bottom: 'none' top: 'x' } layer { name: 'b' top: 'x' top: 'x' }"
+      "layer { name: 'c' type: 'Input' top: 'x' } layer { name: 'd' type: 'ReLU' bottom: 'x' top: 'x' }");
+  EXPECT_TRUE(find_connection_problems(net, net, true).empty());
+  const std::vector<std::string> problems = find_connection_problems(net, net);
+  EXPECT_EQ(problems.size(), 4U);
+  for (const std::string& problem : problems) EXPECT_THAT(problem, testing::Not(HasSubstr("()")));
 }
 
 TEST(CheckConnections, RefusesDoubledTops) {

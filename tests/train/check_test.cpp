@@ -176,6 +176,59 @@ TEST_F(Check, UnknownOldTypesDoNotHideTheRest) {
   EXPECT_EQ(report.problems, 3) << report.text;
 }
 
+TEST_F(Check, ATypeThatIsNotHereIsOneProblemOfALayer) {
+  const std::string text =
+      std::string(kData) +
+      "layer { name: 'a' type: 'Mine' bottom: 'data' top: 'a' mine_param { b: 1 } }\n"
+      "layer { name: 'c' type: 'RegionLoss' bottom: 'a' top: 'c' region_param { d: 1 } }\n"
+      "layer { name: 'e' type: 'RegionLoss' bottom: 'a' top: 'e' }";
+  CheckReport report = check(text);
+  EXPECT_EQ(report.problems, 3) << report.text;
+  EXPECT_THAT(report.text, HasSubstr(":3:56: layer \"a\" (Mine): unknown field \"mine_param\""));
+  EXPECT_THAT(report.text, HasSubstr(":4:59: layer \"c\" (RegionLoss): unknown field \"region_param\""));
+  EXPECT_THAT(report.text, HasSubstr(":5: layer \"e\" has the type \"RegionLoss\""));
+  CheckOptions options;
+  options.files = {folder_.file("file.prototxt")};
+  options.unknown_fields = io::UnknownFields::ignore;
+  report = check_files(options);
+  EXPECT_EQ(report.problems, 3) << report.text;
+  EXPECT_THAT(report.text, HasSubstr(":3: layer \"a\" has the unknown type \"Mine\""));
+  put_file(folder_.file("net.prototxt"), text);
+  report = check("net: '" + folder_.file("net.prototxt") + "' base_lr: 1 lr_policy: 'fixed' max_iter: 1");
+  EXPECT_EQ(report.problems, 3) << report.text;
+}
+
+TEST_F(Check, NothingFollowsFromALayerWhoseTypeCannotBeRead) {
+  const CheckReport report = check(
+      "layers { name: 'd' type: DUMMY_DATA top: 'd' dummy_data_param { num: 1 channels: 1 height: 4 width: 4 "
+      "} }\n"
+      "layers { name: 'p' type: MINE bottom: 'd' bottom: 'none' top: 'p' top: 'p' mine_param { x: 1 } }\n"
+      "layers { name: 'p' type: MINE bottom: 'd' top: 'p' }\n"
+      "layers { name: 'q' type: RELU bottom: 'd' top: 'p' }");
+  EXPECT_EQ(report.problems, 2) << report.text;
+  EXPECT_THAT(report.text, Not(HasSubstr("()")));
+}
+
+TEST_F(Check, PhasesOfEarlyV1LayersDivideThem) {
+  const std::string data = "dummy_data_param { num: 1 channels: 1 height: 4 width: 4 } }\n";
+  const CheckReport report = check("layers { name: 'd' type: DUMMY_DATA top: 'd' phase: TRAIN " + data +
+                                   "layers { name: 'd' type: DUMMY_DATA top: 'd' phase: TEST " + data);
+  EXPECT_EQ(report.problems, 0) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("a net of 1 layer to train, 1 to test"));
+}
+
+TEST_F(Check, StagesThatMakeAMissingBlob) {
+  const std::string shape = "input_param { shape { dim: 2 } } }\n";
+  const CheckReport report =
+      check("layer { name: 'a' type: 'Input' top: 'x' include { stage: 'train' } " + shape +
+            "layer { name: 'b' type: 'Input' top: 'x' include { stage: 'val' } " + shape +
+            "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'x' }");
+  EXPECT_EQ(report.problems, 1) << report.text;
+  EXPECT_THAT(report.text,
+              HasSubstr("which no layer of the net produces; layers with stage \"train\" or \"val\" make it: "
+                        "--stage=train or --stage=val\n"));
+}
+
 TEST_F(Check, ATestNetThatIsNeverTestedNeedNotExist) {
   put_file(
       folder_.file("net.prototxt"),

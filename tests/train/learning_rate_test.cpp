@@ -233,7 +233,7 @@ TEST(LearningRate, WeightDecayPolicies) {
 }
 
 TEST(LearningRate, RefusesWhatItCannotCompute) {
-  EXPECT_THAT(rate_refusal([] { rate_at(solver_with("Step"), 0); }), HasSubstr("nearest first: step"));
+  EXPECT_THAT(rate_refusal([] { rate_at(solver_with("Step"), 0); }), HasSubstr("did you mean \"step\"?"));
   EXPECT_THAT(rate_refusal([] { rate_at(solver_with(""), 0); }), HasSubstr("lr_policy is missing"));
   auto solver = solver_with("step");
   solver.clear_stepsize();

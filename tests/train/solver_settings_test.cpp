@@ -14,6 +14,7 @@ namespace banyan {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 const char kGood[] =
     "net: 'net.prototxt' base_lr: 0.01 lr_policy: 'fixed' max_iter: 10 momentum: 0.9 test_iter: 5 "
@@ -116,7 +117,7 @@ TEST(SolverSettings, ATestNetWithoutBatchesIsNotMade) {
 }
 
 TEST(SolverSettings, RulesOfTheSolverTypes) {
-  EXPECT_THAT(refusal("type: 'adam'"), HasSubstr("nearest first: Adam, "));
+  EXPECT_THAT(refusal("type: 'adam'"), HasSubstr("(did you mean \"Adam\"?); known types: "));
   EXPECT_THAT(refusal("type: 'SAG'"), HasSubstr("SGD with base_lr x (1 - momentum) computes the same"));
   EXPECT_THAT(refusal("type: 'SAG' regularization_type: 'WD'"),
               HasSubstr("SGD with base_lr x (1 - momentum) and weight_decay / (1 - momentum) computes"));
@@ -230,7 +231,8 @@ TEST(SolverSettings, Turns) {
 }
 
 TEST(SolverSettings, LearningRateProblemsNameTheFile) {
-  EXPECT_THAT(refusal("lr_policy: 'setp'"), HasSubstr("nearest first: step"));
+  EXPECT_THAT(refusal("lr_policy: 'setp'"), HasSubstr("(did you mean \"step\"?); known policies: "));
+  EXPECT_THAT(refusal("lr_policy: 'triangular'"), Not(HasSubstr("did you mean")));
   EXPECT_THAT(refusal("lr_scaling: LINEAR"), HasSubstr("base_batch_size"));
 }
 

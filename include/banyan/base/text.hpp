@@ -15,8 +15,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 /// All candidates, nearest to `name` first; equally near ones in alphabetical order.
 std::vector<std::string> nearest_first(std::string_view name, std::vector<std::string> candidates);
 
-/// The nearest candidate if it is near enough to be what was meant (about one change per three letters),
-/// otherwise "".
+/// The nearest candidate if the name can be a typo of it, otherwise "". Case, `_` and `-` do not count, and
+/// of the rest each word (`InnerProduct` and `inner_product` have two) has few mistakes, none of them in a
+/// digit or in the first letter of the name: a name that differs in a whole word means something else.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
 /// ` (did you mean "X"?)` for the nearest name, or "" if none is near.

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "proto/banyan.pb.h"
@@ -36,6 +38,8 @@ struct TextProblems {
   std::vector<std::string> texts;           ///< in the order of the text
   std::vector<std::string> unknown_fields;  ///< those of them that UnknownFields::ignore passes over
   bool whole = true;                        ///< false: the reading ended at one of them
+  /// Layers, by name and current type, of whose type an unknown field made them say that it is not here.
+  std::set<std::pair<std::string, std::string>> told_layers;
 };
 /// Everything wrong with the text, not the first thing only (of fields given twice only the first);
 /// `message` gets what can be read of it. Unknown fields are passed over, unknown values replaced by the ones

@@ -11,10 +11,13 @@ namespace banyan {
 
 /// Every bottom is produced by an earlier layer, no blob is produced twice (unless in place: top i is
 /// bottom i), loss_weight has 0 or #tops entries, propagate_down 0 or #bottoms. Throws bad_input naming the
-/// layers; for an unknown bottom also the nearest name, for a cycle its layers.
-void check_connections(const caffe::NetParameter& net);
-/// All that is wrong with them.
-std::vector<std::string> find_connection_problems(const caffe::NetParameter& net);
+/// layers; for an unknown bottom also the layer of `whole`, the net before filter_net(), that makes it, else
+/// the nearest name; for a cycle its layers.
+void check_connections(const caffe::NetParameter& net, const caffe::NetParameter& whole);
+/// All that is wrong with them. With `untyped_told` nothing is said of layers without a type.
+std::vector<std::string> find_connection_problems(const caffe::NetParameter& net,
+                                                  const caffe::NetParameter& whole,
+                                                  bool untyped_told = false);
 
 /// The layer's tops, or 1: a loss without any gets one that the file does not name.
 int output_count(const caffe::LayerParameter& layer, const LayerTraits& traits);

@@ -8,8 +8,10 @@ namespace banyan {
 /// Does `state` meet all conditions of the rule? An empty rule always matches.
 bool matches(const caffe::NetState& state, const caffe::NetStateRule& rule);
 
-/// The net with the layers that `state` keeps: a layer without rules always, one with `include` if any rule
-/// matches, one with `exclude` if none does. Throws bad_input if a layer has both lists. `state` of the
+/// A layer without rules always, one with `include` if any rule matches, one with `exclude` if none does.
+bool keeps(const caffe::NetState& state, const caffe::LayerParameter& layer);
+
+/// The net with the layers that `state` keeps. Throws bad_input if a layer has both lists. `state` of the
 /// result is `state`.
 caffe::NetParameter filter_net(const caffe::NetParameter& net, const caffe::NetState& state);
 

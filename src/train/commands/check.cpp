@@ -112,25 +112,31 @@ std::string check_net(CheckedSource source, const CheckOptions& options, Finding
              phases[1].net().layer_size(), " to test");
 }
 
-void report_text(const io::TextProblems& found, io::UnknownFields unknown, Findings& findings) {
+/// Layers, by name and type, of which a problem says that their type is not here.
+using ToldLayers = std::set<std::pair<std::string, std::string>>;
+
+ToldLayers report_text(const io::TextProblems& found, io::UnknownFields unknown, Findings& findings) {
   for (const std::string& text : found.texts)
     if (unknown == io::UnknownFields::ignore && contains(found.unknown_fields, text))
       findings.note(text + "; ignored");
     else
       findings.problem(text);
+  return unknown == io::UnknownFields::ignore ? ToldLayers() : found.told_layers;
 }
 
-/// A net of a solver, whose settings may be wrong.
-void check_named_net(const NamedNet& named, const CheckOptions& options, Findings& findings) {
+/// A net of a solver, whose settings may be wrong. `told`: of nets inside of the solver.
+void check_named_net(const NamedNet& named, const CheckOptions& options, const ToldLayers& told,
+                     Findings& findings) {
   const std::string& origin = named.origin;
   findings.attempt(origin, [&] {
     CheckedSource source{origin, "", {}};
     if (named.inner != nullptr) {
       source.net = *named.inner;
+      source.told_layers = told;
     } else {
       source.text = io::read_text_file(origin);
       const io::TextProblems problems = io::find_text_problems(source.text, origin, source.net);
-      report_text(problems, options.unknown_fields, findings);
+      source.told_layers = report_text(problems, options.unknown_fields, findings);
       if (!problems.whole) return;
     }
     io::upgrade_net(source.net, origin);
@@ -138,7 +144,7 @@ void check_named_net(const NamedNet& named, const CheckOptions& options, Finding
   });
 }
 
-std::string check_solver(caffe::SolverParameter solver, const CheckOptions& options,
+std::string check_solver(caffe::SolverParameter solver, const CheckOptions& options, const ToldLayers& told,
                          const std::string& origin, Findings& findings) {
   findings.attempt(origin, [&] { io::upgrade_solver(solver, origin); });
   if (options.max_iter) solver.set_max_iter(*options.max_iter);
@@ -146,8 +152,8 @@ std::string check_solver(caffe::SolverParameter solver, const CheckOptions& opti
   solver = without_idle_tests(std::move(solver));
   add_to_state(*solver.mutable_train_state(), options.level, options.stages);
   const NamedNets nets = named_nets(solver, static_cast<std::size_t>(solver.test_iter_size()), origin);
-  if (nets.train) check_named_net(*nets.train, options, findings);
-  for (const NamedNet& test : nets.tests) check_named_net(test, options, findings);
+  if (nets.train) check_named_net(*nets.train, options, told, findings);
+  for (const NamedNet& test : nets.tests) check_named_net(test, options, told, findings);
   return "a solver";
 }
 
@@ -167,11 +173,11 @@ std::string check_file(const std::string& path, const CheckOptions& options, Fin
     const bool is_net =
         net.layer_size() + net.layers_size() > 0 || as_net.texts.size() < as_solver.texts.size();
     const io::TextProblems& problems = is_net ? as_net : as_solver;
-    report_text(problems, options.unknown_fields, findings);
+    const ToldLayers told = report_text(problems, options.unknown_fields, findings);
     what = is_net ? "a net" : "a solver";
     if (!problems.whole) return;
-    what = is_net ? check_net({path, text, std::move(net)}, options, findings)
-                  : check_solver(std::move(solver), options, path, findings);
+    what = is_net ? check_net({path, text, std::move(net), told}, options, findings)
+                  : check_solver(std::move(solver), options, told, path, findings);
   });
   return what;
 }

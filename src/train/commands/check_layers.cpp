@@ -20,16 +20,21 @@ class LayerCheck {
       : net_(net), source_(source), origin_(source.origin), options_(options), findings_(findings) {}
 
   CheckedLayers run() {
-    for (const std::string& problem : find_connection_problems(net_)) {
+    for (const std::string& problem : find_connection_problems(net_, source_.net, text_has_problems())) {
       findings_.problem(cat(origin_, ": ", problem));
       checked_.whole = false;
     }
+    for (const caffe::LayerParameter& layer : net_.layer())
+      if (layer.type().empty()) checked_.whole = false;  // what it reads has not been looked at
     if (checked_.whole) net_ = insert_splits(net_);
     for (const caffe::LayerParameter& layer : net_.layer()) check_layer(layer);
     return checked_;
   }
 
  private:
+  /// If so, one of them explains layers without a type.
+  bool text_has_problems() const { return !findings_.problems().empty(); }
+
   void check_layer(const caffe::LayerParameter& parameter) {
     Blobs inputs, outputs;
     bool known = true;
@@ -39,7 +44,8 @@ class LayerCheck {
       if (known) inputs.push_back(found->second);
     }
     for (const std::string& top : parameter.top()) blobs_[top] = nullptr;
-    if (parameter.type().empty() && !findings_.problems().empty()) {  // the text's problem
+    const bool told = source_.told_layers.count({parameter.name(), parameter.type()}) > 0;
+    if (told || (parameter.type().empty() && text_has_problems())) {
       checked_.all_shapes = false;
       return;
     }

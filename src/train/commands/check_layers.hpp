@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "banyan/base/error.hpp"
@@ -63,6 +64,8 @@ struct CheckedSource {
   std::string origin;       ///< its file, or a field of its file
   std::string text;         ///< of its file, for line numbers; "": none are given
   caffe::NetParameter net;  ///< upgraded, with the layers of all phases
+  /// Layers, by name and type, of which it is known already that their type is not here.
+  std::set<std::pair<std::string, std::string>> told_layers = {};
 };
 
 /// Connections and layers of one phase (`net`: filtered). What follows from a problem is not checked instead

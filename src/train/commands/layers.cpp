@@ -116,7 +116,7 @@ std::string describe_layer_types(const std::vector<std::string>& types, bool jso
     if (std::find(known.begin(), known.end(), type) == known.end()) {
       const std::string elsewhere = io::about_other_type(type);
       if (!elsewhere.empty()) bad_input("a layer that ", elsewhere);
-      bad_input("there is no layer type ", quoted(type), did_you_mean(type, known),
+      bad_input("there is no layer type ", quoted(type), io::did_you_mean_type(type),
                 "; trainer layers lists all types");
     }
     texts.push_back(json ? type_json(type) : type_text(type));
