@@ -45,7 +45,7 @@ const std::vector<double> kImages = {1, 0, 2, 0, 0, 1, 0, 3, 1, 1, 4, 1}, kLabel
 TEST(MemoryData, TrainsOnWhatTheProgramPutsIn) {
   FLAGS_minloglevel = 2;
   const TrainingFolder folder;
-  Session session(options_of(memory_case(), folder, 2));
+  Session session(options_of(memory_case("transform_param { scale: 2 }"), folder, 2));  // without effect
   for (const int device : {0, 1}) {
     session.set_input("data", kImages, device);
     session.set_input("label", kLabels, device);
@@ -117,9 +117,6 @@ TEST(MemoryData, RefusesWhatDoesNotFit) {
   session.set_input("data", kImages);  // the session goes on
   session.set_input("label", kLabels);
   session.step(1);
-  EXPECT_THAT(
-      refused_call([&] { Session(options_of(memory_case("transform_param { scale: 2 }"), folder, 1)); }),
-      HasSubstr("transform_param"));
   TrainingCase no_height = memory_case();
   no_height.net.replace(no_height.net.find("height: 2"), 9, "");
   EXPECT_THAT(refused_call([&] { Session(options_of(no_height, folder, 1)); }),
