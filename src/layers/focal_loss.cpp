@@ -1,7 +1,10 @@
 // FocalLoss, SoftmaxFocalLoss and SoftmaxWithFocalLoss (branches of SSD and Faster R-CNN): -alpha (1 -
 // p)^gamma log(p) with p the softmax's probability of the label (Lin et al. 2017); inputs, divisor and second
-// output: softmaxed_loss_layer.hpp. Branches whose FocalLoss takes a target for each score (with a sigmoid)
+// output: softmaxed_loss_layer.hpp. Branches write the settings of any of the three as focal_loss_param or
+// softmax_focal_loss_param. Branches whose FocalLoss takes a target for each score (with a sigmoid)
 // are refused by the number of labels.
+#include <cmath>
+
 #include "banyan/ops/class_loss.hpp"
 #include "softmaxed_loss_layer.hpp"
 
@@ -17,11 +20,14 @@ class FocalLossLayer : public SoftmaxedLossLayer {
     SoftmaxedLossLayer::setup(inputs, outputs);
     refuse_label_smoothing();
     refuse_thresh_ratio();
-    const auto& settings = parameter_.type() == "FocalLoss" ? parameter_.focal_loss_param()
-                                                            : parameter_.softmax_focal_loss_param();
+    if (parameter_.has_focal_loss_param() && parameter_.has_softmax_focal_loss_param())
+      refuse("give either focal_loss_param or softmax_focal_loss_param, not both");
+    const auto& settings = parameter_.has_focal_loss_param() ? parameter_.focal_loss_param()
+                                                             : parameter_.softmax_focal_loss_param();
     focal_ = {settings.alpha(), settings.gamma()};
-    if (!(focal_.alpha >= 0) || !(focal_.gamma >= 0))
-      refuse("alpha and gamma must not be negative; found ", focal_.alpha, " and ", focal_.gamma);
+    if (!(focal_.alpha >= 0 && std::isfinite(focal_.alpha)) ||
+        !(focal_.gamma >= 0 && std::isfinite(focal_.gamma)))
+      refuse("alpha and gamma must be finite and not negative; found ", focal_.alpha, " and ", focal_.gamma);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,

@@ -170,8 +170,19 @@ TEST(FocalLoss, CountsLikelyLabelsLess) {
   // A sigmoid branch's: a target for each score.
   EXPECT_NE(refusal("type: 'FocalLoss'", {Shape{2, 2}, Shape{2, 2}}).find("one label for each"),
             std::string::npos);
-  EXPECT_NE(refusal("type: 'FocalLoss' focal_loss_param { gamma: -1 }", shapes).find("must not be negative"),
+  EXPECT_NE(refusal("type: 'FocalLoss' focal_loss_param { gamma: -1 }", shapes).find("not negative"),
             std::string::npos);
+  EXPECT_NE(refusal("type: 'FocalLoss' focal_loss_param { gamma: inf }", shapes).find("must be finite"),
+            std::string::npos);
+  // Whichever name a branch gives the settings.
+  for (const std::string type : {"FocalLoss", "SoftmaxFocalLoss", "SoftmaxWithFocalLoss"})
+    for (const std::string settings : {"focal_loss_param", "softmax_focal_loss_param"})
+      EXPECT_NEAR(
+          loss_of("type: '" + type + "' " + settings + " { alpha: 0.5 gamma: 1.5 }", shapes, {x, labels}),
+          expected(0.5, 1.5), 1e-15);
+  EXPECT_NE(
+      refusal("type: 'FocalLoss' focal_loss_param { } softmax_focal_loss_param { }", shapes).find("not both"),
+      std::string::npos);
 }
 
 TEST(HingeLoss, AddsUpWhatIsMissingToTheMargin) {

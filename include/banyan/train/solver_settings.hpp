@@ -84,7 +84,7 @@ const char* name_of(ops::UpdateRule rule);
 int histories_of(ops::UpdateRule rule);
 
 /// ap_version: the area under the curve of precision over recall, the mean of its best at eleven recalls (VOC
-/// 2007), or the area under the best (VOC 2010).
+/// 2007) or at 101 (COCO), or the area under the best (VOC 2010).
 enum class AveragePrecision : std::uint8_t { integral, eleven_points, hundred_one_points, max_integral };
 
 struct TestSettings {

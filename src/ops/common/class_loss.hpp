@@ -323,8 +323,8 @@ void focal_loss_backward_on(Context& context, const Tensor& probabilities, const
   detail::require_positions("focal_loss_backward", probabilities, labels, over);
   require_alike("focal_loss_backward", probabilities, dx);
   dispatch_float(probabilities.dtype(), "focal_loss_backward", [&]<class T>() {
-    Backend::for_each(
-        context, over.outer * over.inner,
+    Backend::for_each_long(
+        context, over.outer * over.inner, over.channels,
         detail::FocalLossBackward<T>{over, ignore, focal, probabilities.data<T>(), labels.data<T>(),
                                      grad_loss.data<T>(), divisor.data<double>(), dx.data<T>()});
   });

@@ -136,6 +136,8 @@ struct Sizes {
   Vectors of_output() const { return {outputs}; }
   std::int64_t vectors() const { return of_output().count(); }
   std::int64_t groups() const { return (vectors() + kVectors - 1) / kVectors; }
+  /// The last one has two vectors, if there are as many: so what the last vector repeats is of its own group,
+  /// and no other thread writes it.
   Group group(std::int64_t number) const {
     const std::int64_t first = vectors() * number / groups();
     return {first, vectors() * (number + 1) / groups() - first};
@@ -700,14 +702,15 @@ void run_transposed(const Sizes<H>& s, const float* dy, const float* weight, flo
     float* const memory = workspace + omp_get_thread_num() * s.workspace();
     float *const gradients = memory, *const products = memory + H::kPositions * s.of_inputs();
 #pragma omp for schedule(static)
-    for (std::int64_t image = 0; image < s.batch; ++image) {
+    for (std::int64_t i = 0; i < s.batch * s.parts; ++i) {
+      const std::int64_t image = i / s.parts, part = i % s.parts;
       for (std::int64_t at = 0; at < tiles; at += s.most) {
         const std::int64_t first = image * tiles + at, count = std::min(s.most, tiles - at);
         for_each_run(s, first, first + count, [&](const Run& run) {
           prepare_gradients(s, run, count, s.of_input(), {0, s.of_input().count()}, s.input_pixel, dy,
                             s.of_inputs(), gradients);
         });
-        for (std::int64_t number = 0; number < s.groups(); ++number) {
+        for (std::int64_t number = s.first_group(part); number < s.first_group(part + 1); ++number) {
           const Group g = s.group(number);
           with_products(s, g, count, gradients, prepared, products,
                         [&]<int N>(std::integral_constant<int, N>) {
@@ -893,6 +896,10 @@ void transposed_on_cpu(Context& context, const ConvolutionGeometry& geometry, co
   std::swap(back.in_channels, back.out_channels);
   Sizes<WideTile> sizes(back, grad_input, grad_output, context.device().threads());
   sizes.most = std::min(kTiles, sizes.rows * sizes.columns);
+  // An image's tiles overlap, so they are added up by one thread; of few images, by one for a part of the
+  // channels.
+  const std::int64_t idle = (sizes.threads + sizes.batch - 1) / sizes.batch;
+  sizes.parts = std::min(sizes.groups(), idle);
   auto* prepared = context.workspace_of<float>(sizes.weights() + sizes.threads * sizes.workspace());
   fill(context, grad_input, 0);
   context.run([sizes, count = geometry.group, dy = grad_output.data<float>(), w = weight.data<float>(),
@@ -990,6 +997,8 @@ std::optional<WinogradTile> winograd_tile(WinogradPass pass, const ConvolutionGe
   const bool is_wide = winograd_applies(wide_of_2, geometry, input, output);
   if (!is_wide && !winograd_applies(of_2, geometry, input, output)) return std::nullopt;
   if (input.dtype() == DType::bf16 && has_bf16_tiles()) return std::nullopt;
+  // The threads meet in each group.
+  if (geometry.group > 8) return std::nullopt;
   const bool is_forward = pass == WinogradPass::forward, is_data = pass == WinogradPass::backward_data;
   const bool is_of_input = is_data && !(is_wide && transposes(wide_of_2, geometry));
   const Shape& shape = (is_of_input ? input : output).shape();
