@@ -4,6 +4,7 @@
 
 #include "banyan/layers/loss.hpp"
 #include "banyan/ops/class_loss.hpp"
+#include "labelled_samples.hpp"
 
 namespace banyan {
 
@@ -17,11 +18,7 @@ class ClassLossLayer : public LossLayer {
                    .meets = Meets::forward}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    const Shape &scores = inputs[0]->shape, &labels = inputs[1]->shape;
-    if (scores.axes() < 1 || labels.count() != scores[0])
-      refuse("expected one label for each sample of ", quoted(inputs[0]->name), ", which is ",
-             scores.to_string(), "; ", quoted(inputs[1]->name), " is ", labels.to_string());
-    over_ = {scores[0], scores.count(1), 1};
+    over_ = labelled_samples(inputs, [&](const auto&... why) { refuse(why...); });
     set_output(*outputs[0], Shape{});
   }
 

@@ -4,6 +4,7 @@
 #include "banyan/layers/loss.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/label_maps.hpp"
+#include "labelled_samples.hpp"
 
 namespace banyan {
 namespace {
@@ -25,8 +26,7 @@ class LabelSpecificAddLayer : public Layer {
         s.has_bias_max() || s.has_iteration())
       refuse(
           "a bias that changes from pass to pass (bias_base, bias_gamma, bias_power, bias_min, bias_max, "
-          "iteration) "
-          "is not supported; give the final one as bias");
+          "iteration) is not supported; give the final one as bias");
   }
 
   void setup(const Blobs&, const Blobs&) override {
@@ -35,12 +35,8 @@ class LabelSpecificAddLayer : public Layer {
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    const Shape &scores = inputs[0]->shape, &labels = inputs[1]->shape;
-    if (scores.axes() < 1 || labels.count() != scores[0])
-      refuse("expected one label for each sample of ", quoted(inputs[0]->name), ", which is ",
-             scores.to_string(), "; ", quoted(inputs[1]->name), " is ", labels.to_string());
-    over_ = {scores[0], scores.count(1), 1};
-    set_output(*outputs[0], scores);
+    over_ = labelled_samples(inputs, [&](const auto&... why) { refuse(why...); });
+    set_output(*outputs[0], inputs[0]->shape);
     if (outputs.size() > 1) set_output(*outputs[1], Shape{1});
   }
 

@@ -119,10 +119,8 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
   warn_once(
       net,
       "a Crop without crop_param cuts from the first row and column on, as BVLC's does; in older branches "
-      "(the "
-      "first versions of FCN, HED) it found the offset that the layers before it need: if the net is for one "
-      "of "
-      "them, write crop_param { axis: 2 offset: N }",
+      "(the first versions of FCN, HED) it found the offset that the layers before it need: if the net is "
+      "for one of them, write crop_param { axis: 2 offset: N }",
       [](const caffe::LayerParameter& layer) { return layer.type() == "Crop" && !layer.has_crop_param(); });
   warn_once(net, "coeff of eltwise_param has no effect with MAX", has_idle_coefficients);
   warn_once(net, "class_weighting has no effect without weight_by_label_freqs: true", has_idle_class_weights);

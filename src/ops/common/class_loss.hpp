@@ -125,7 +125,7 @@ struct FocalLossSum : ClassLossSum {
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
     const T label = labels[position];
     if (!counts(s, label, position, over, ignore)) return;
-    const std::int64_t at = first_class(over, position) + static_cast<std::int64_t>(label) * over.inner;
+    const std::int64_t at = place_of_label(over, position, label);
     s.loss += FocalLossOfLabel(focal, static_cast<double>(probabilities[at])).loss;
     s.valid += 1;
   }
@@ -144,7 +144,7 @@ struct FocalLossBackward {
     const T label = labels[position];
     const bool valid = kind_of(label, ignore, over.channels) == LabelKind::valid;
     const std::int64_t begin = first_class(over, position),
-                       own = valid ? begin + static_cast<std::int64_t>(label) * over.inner : -1;
+                       own = valid ? place_of_label(over, position, label) : -1;
     const T scale =
         valid ? static_cast<T>(FocalLossOfLabel(focal, static_cast<double>(probabilities[own])).slope) *
                     loss_scale(grad_loss, divisor)

@@ -185,7 +185,7 @@ struct AddAtLabels {
   BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
     const T label = labels[position];
     if (kind_of(label, {}, over.channels) != LabelKind::valid) return;
-    T& score = y[first_class(over, position) + static_cast<std::int64_t>(label) * over.inner];
+    T& score = y[place_of_label(over, position, label)];
     if (static_cast<double>(score) > -bias) score += static_cast<T>(bias);
   }
 };

@@ -17,6 +17,12 @@ BANYAN_HOST_DEVICE inline std::int64_t first_class(const Channels& over, std::in
   return position / over.inner * over.channels * over.inner + position % over.inner;
 }
 
+/// The element of a position's label, which is a class.
+template <class T>
+BANYAN_HOST_DEVICE inline std::int64_t place_of_label(const Channels& over, std::int64_t position, T label) {
+  return first_class(over, position) + static_cast<std::int64_t>(label) * over.inner;
+}
+
 /// The label of element i of outer x channels x inner memory, its position and its channel.
 template <class T>
 struct ElementLabel {

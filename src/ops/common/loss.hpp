@@ -48,8 +48,7 @@ struct SoftmaxBackward {
 template <class T>
 BANYAN_HOST_DEVICE inline double loss_of_label(const T* probabilities, T label, std::int64_t position,
                                                const Channels& over, double least) {
-  const auto p = static_cast<double>(
-      probabilities[first_class(over, position) + static_cast<std::int64_t>(label) * over.inner]);
+  const auto p = static_cast<double>(probabilities[place_of_label(over, position, label)]);
   return -std::log(p < least ? least : p);  // NaN stays NaN
 }
 

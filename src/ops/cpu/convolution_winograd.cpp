@@ -264,6 +264,24 @@ struct SixPoints {
   /// transformed, they are multiplied by this.
   static constexpr float kOfA = -2.0F / 3, kOfB = 1.0F / 6;
 
+  /// What the values at a and -a, and at b and -b, contribute to even and odd powers, multiplied by factors.
+  struct Pairs {
+    Vector even_a, odd_a, even_b, odd_b;
+    [[gnu::always_inline]] explicit Pairs(const Vector (&from)[kPoints], float of_a = 1, float of_b = 1)
+        : even_a(of_a * (from[1] + from[2])),
+          odd_a(of_a * kA * (from[1] - from[2])),
+          even_b(of_b * (from[3] + from[4])),
+          odd_b(of_b * kB * (from[3] - from[4])) {}
+  };
+  /// The other way: the values at these points, of even and odd parts.
+  [[gnu::always_inline]] static void at_pairs(const Vector& even_a, const Vector& odd_a, const Vector& even_b,
+                                              const Vector& odd_b, Vector (&to)[kPoints]) {
+    to[1] = even_a + odd_a;
+    to[2] = even_a - odd_a;
+    to[3] = even_b + odd_b;
+    to[4] = even_b - odd_b;
+  }
+
   struct Inputs {
     [[gnu::always_inline]] void operator()(const Vector (&from)[kPoints], Vector (&to)[kPoints]) const {
       const Vector even_a = from[4] - 2.0F * from[2], odd_a = from[3] - 2.0F * from[1];
@@ -279,8 +297,7 @@ struct SixPoints {
   /// Its transpose.
   struct GradientOfInputs {
     [[gnu::always_inline]] void operator()(const Vector (&from)[kPoints], Vector (&to)[kPoints]) const {
-      const Vector even_a = from[1] + from[2], odd_a = kA * (from[1] - from[2]);
-      const Vector even_b = from[3] + from[4], odd_b = kB * (from[3] - from[4]);
+      const auto [even_a, odd_a, even_b, odd_b] = Pairs(from);
       to[0] = from[0];
       to[1] = (from[5] - 2.0F * odd_a) - 0.5F * odd_b;
       to[2] = (-2.5F * from[0] - 2.0F * even_a) - 0.5F * even_b;
@@ -294,8 +311,7 @@ struct SixPoints {
 struct LargeTile : Tile<4, 3>, SixPoints {
   struct Outputs {
     [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kStep]) const {
-      const Vector even_a = from[1] + from[2], odd_a = kA * (from[1] - from[2]);
-      const Vector even_b = from[3] + from[4], odd_b = kB * (from[3] - from[4]);
+      const auto [even_a, odd_a, even_b, odd_b] = Pairs(from);
       to[0] = from[0] + (even_a + even_b);
       to[1] = odd_a + odd_b;
       to[2] = 0.5F * even_a + 2.0F * even_b;
@@ -307,10 +323,7 @@ struct LargeTile : Tile<4, 3>, SixPoints {
       const Vector even_a = kOfA * (from[0] + 0.5F * from[2]), odd_a = kOfA * kA * from[1];
       const Vector even_b = kOfB * (from[0] + 2.0F * from[2]), odd_b = kOfB * kB * from[1];
       to[0] = from[0];
-      to[1] = even_a + odd_a;
-      to[2] = even_a - odd_a;
-      to[3] = even_b + odd_b;
-      to[4] = even_b - odd_b;
+      at_pairs(even_a, odd_a, even_b, odd_b, to);
       to[5] = from[2];
     }
   };
@@ -329,8 +342,7 @@ struct LargeTile : Tile<4, 3>, SixPoints {
   };
   struct Sums {
     [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kWindow]) const {
-      const Vector even_a = kOfA * (from[1] + from[2]), odd_a = kOfA * kA * (from[1] - from[2]);
-      const Vector even_b = kOfB * (from[3] + from[4]), odd_b = kOfB * kB * (from[3] - from[4]);
+      const auto [even_a, odd_a, even_b, odd_b] = Pairs(from, kOfA, kOfB);
       to[0] = from[0] + (even_a + even_b);
       to[1] = odd_a + odd_b;
       to[2] = (from[5] + 0.5F * even_a) + 2.0F * even_b;
@@ -352,10 +364,7 @@ struct WideTile : Tile<2, 5>, SixPoints {
       const Vector odd_a = kOfA * kA * (from[1] + 0.5F * from[3]);
       const Vector odd_b = kOfB * kB * (from[1] + 2.0F * from[3]);
       to[0] = from[0];
-      to[1] = even_a + odd_a;
-      to[2] = even_a - odd_a;
-      to[3] = even_b + odd_b;
-      to[4] = even_b - odd_b;
+      at_pairs(even_a, odd_a, even_b, odd_b, to);
       to[5] = from[4];
     }
   };
@@ -372,8 +381,7 @@ struct WideTile : Tile<2, 5>, SixPoints {
   };
   struct Sums {
     [[gnu::always_inline]] void operator()(const Vector (&from)[kSide], Vector (&to)[kWindow]) const {
-      const Vector even_a = kOfA * (from[1] + from[2]), odd_a = kOfA * kA * (from[1] - from[2]);
-      const Vector even_b = kOfB * (from[3] + from[4]), odd_b = kOfB * kB * (from[3] - from[4]);
+      const auto [even_a, odd_a, even_b, odd_b] = Pairs(from, kOfA, kOfB);
       to[0] = from[0] + (even_a + even_b);
       to[1] = odd_a + odd_b;
       to[2] = 0.5F * even_a + 2.0F * even_b;
