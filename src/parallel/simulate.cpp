@@ -1,7 +1,14 @@
 #include "banyan/parallel/simulate.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
 #include <numeric>
+#include <optional>
+#include <queue>
+#include <tuple>
+#include <utility>
 
 #include "parallel/slot_exchange.hpp"
 
@@ -10,29 +17,104 @@ namespace {
 
 double seconds_at(double bytes, double bytes_per_s) { return bytes_per_s > 0 ? bytes / bytes_per_s : 0; }
 
-/// The way of buckets from one machine to the others and back. What is sent leaves in the order in which it
-/// is ready: the parts of a bucket, for the owners of its pieces, and as soon as these have all parts, the
-/// results. Card and thread work at the same time.
-class Card {
+/// The way of buckets between the machines. These all do the same at the same time, so one of them is
+/// followed: what it sends is what it receives. Its thread sends parts of a bucket to the owners of its
+/// pieces, adds up those of the pieces that it owns itself, and sends the results; its card sends one message
+/// after the other. Both take what comes in the order in which it comes, and work at the same time.
+class SimulatedUplink {
  public:
-  explicit Card(const SimulatedNetwork& network) : network_(network) {}
-  /// When a bucket's parts that are ready at `start` are with their owners, or its results with everybody.
-  double send(double bytes, double start) {
-    const double others = network_.machines - 1, share = others / network_.machines;
-    const auto pieces =
-        static_cast<double>(SlotExchange::pieces_of(static_cast<std::size_t>(bytes), network_.machines));
-    // Half of the time for sums, and for the header that goes to a neighbour, is counted each way.
-    const double messages = 2 * share * pieces + 1;
-    const double card = seconds_at(share * bytes * network_.width, network_.cost.bytes_per_s);
-    const double thread =
-        messages * network_.message_s + seconds_at(share * bytes / 2, network_.sum_bytes_per_s);
-    free_ = std::max(free_, start) + std::max(card, thread);
-    return free_ + network_.cost.latency_s;
+  SimulatedUplink(const SimulatedNetwork& network, std::size_t buckets)
+      : network_(network), exchanges_(buckets) {}
+
+  /// The bucket's values are ready for the thread.
+  void bring(std::size_t bucket, double bytes, double ready) {
+    const std::int64_t machines = network_.machines,
+                       pieces = SlotExchange::pieces_of(static_cast<std::size_t>(bytes), network_.machines);
+    const double share = static_cast<double>(machines - 1) / static_cast<double>(machines);
+    // With fewer pieces than machines, each machine owns a part of one.
+    const double messages = share * static_cast<double>(pieces);
+    Exchange& exchange = exchanges_[bucket];
+    exchange.pieces = std::max<std::int64_t>(1, pieces / machines);
+    exchange.messages = std::max(exchange.pieces, static_cast<std::int64_t>(std::ceil(messages)));
+    exchange.message_s = messages / static_cast<double>(exchange.messages) * network_.message_s;
+    exchange.bytes = share * bytes / static_cast<double>(exchange.messages);
+    arrive(ready, What::values, bucket);
+  }
+  /// When something comes to the thread; infinite if nothing is on its way.
+  double next() const {
+    return arrivals_.empty() ? std::numeric_limits<double>::infinity() : arrivals_.top().time;
+  }
+  /// The thread takes what comes next. Returns a bucket whose sum all machines have by then, and when.
+  std::optional<std::pair<std::size_t, double>> go_on() {
+    const Arrival arrival = arrivals_.top();
+    arrivals_.pop();
+    Exchange& exchange = exchanges_[arrival.bucket];
+    thread_ = std::max(thread_, arrival.time);
+    switch (arrival.what) {
+      case What::values:
+        send(What::header, arrival.bucket, network_.message_s, 0);
+        for (std::int64_t m = 0; m < exchange.messages; ++m)
+          send(What::part, arrival.bucket, exchange.message_s, exchange.bytes);
+        break;
+      case What::header:
+        thread_ += network_.message_s;
+        break;
+      case What::part:
+        thread_ += exchange.message_s;
+        ++exchange.parts;
+        while (exchange.summed < exchange.pieces &&
+               exchange.parts >= exchange.messages_of(exchange.summed + 1))
+          send_result(arrival.bucket);
+        break;
+      case What::result:
+        thread_ += exchange.message_s;
+        if (++exchange.results == exchange.messages) return {{arrival.bucket, thread_}};
+        break;
+    }
+    return std::nullopt;
   }
 
  private:
+  enum class What { values, header, part, result };
+  struct Arrival {
+    double time;
+    std::uint64_t number;  ///< of what comes at the same time, the earlier one is first
+    What what;
+    std::size_t bucket;
+    bool operator>(const Arrival& other) const {
+      return std::tie(time, number) > std::tie(other.time, other.number);
+    }
+  };
+  struct Exchange {
+    std::int64_t pieces = 0, messages = 0;  ///< that the machine owns; of parts and of results, each way
+    double message_s = 0, bytes = 0;        ///< of a message: the thread's time, the values before packing
+    std::int64_t parts = 0, summed = 0, results = 0;  ///< so far
+    /// The first `count` of the machine's pieces have so many.
+    std::int64_t messages_of(std::int64_t count) const { return messages * count / pieces; }
+  };
+
+  void arrive(double time, What what, std::size_t bucket) { arrivals_.push({time, ++number_, what, bucket}); }
+  void send(What what, std::size_t bucket, double message_s, double bytes) {
+    thread_ += message_s;
+    card_ = std::max(card_, thread_) + seconds_at(bytes * network_.width, network_.cost.bytes_per_s);
+    arrive(card_ + network_.cost.latency_s, what, bucket);
+  }
+  /// A piece's parts are added when the last one is there.
+  void send_result(std::size_t bucket) {
+    Exchange& exchange = exchanges_[bucket];
+    const std::int64_t messages =
+        exchange.messages_of(exchange.summed + 1) - exchange.messages_of(exchange.summed);
+    thread_ += seconds_at(static_cast<double>(messages) * exchange.bytes, network_.sum_bytes_per_s);
+    for (std::int64_t m = 0; m < messages; ++m)
+      send(What::result, bucket, exchange.message_s, exchange.bytes);
+    ++exchange.summed;
+  }
+
   const SimulatedNetwork& network_;
-  double free_ = 0;
+  std::vector<Exchange> exchanges_;
+  std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
+  std::uint64_t number_ = 0;
+  double thread_ = 0, card_ = 0;  ///< when they are free
 };
 
 /// TreeCollective with threads that take no time: the messages alone determine what is enqueued on a device's
@@ -44,9 +126,10 @@ class Replay {
       : machine_(machine),
         ready_s_(ready_s),
         devices_(machine.tree.size()),
-        card_(machine.network),
+        uplink_(machine.network, buckets.size()),
         summed_here_(buckets.size(), kNotSent),
-        above_(buckets.size()) {
+        brought_(buckets.size(), false),
+        summed_(buckets.size(), kNotSent) {
     std::size_t most = 0;
     for (std::size_t b = 0; b < buckets.size(); ++b) {
       const std::size_t first = chunks_.size();
@@ -91,11 +174,6 @@ class Replay {
     std::size_t added = 0;
     double up = kNotSent, down = kNotSent;  ///< when the message may be read
   };
-  /// A bucket between the machines.
-  struct Above {
-    double parts = kNotSent;   ///< when the owners of its pieces have all parts
-    double summed = kNotSent;  ///< when all machines have the sum
-  };
   struct DeviceState {
     double clock = 0;
     std::vector<Way> chunks;
@@ -110,29 +188,24 @@ class Replay {
     return bytes;
   }
 
-  /// Everybody waits for other machines. Next in time, the card takes a bucket's parts or results, or a sum
-  /// arrives.
+  /// Everybody waits for other machines. Next in time, a bucket comes to the uplink, the uplink goes on, or a
+  /// sum arrives.
   void go_on_above() {
-    enum class Next { nothing, parts, results, sum } next = Next::nothing;
-    std::size_t bucket = 0;
-    double time = 0;
-    const auto consider = [&](Next what, std::size_t b, double at) {
-      if (next == Next::nothing || at < time) next = what, bucket = b, time = at;
-    };
-    for (std::size_t b = 0; b < above_.size(); ++b) {
-      const Above& above = above_[b];
-      if (above.summed != kNotSent) {
-        if (above.summed > now_above_) consider(Next::sum, b, above.summed);
-      } else if (above.parts != kNotSent) {
-        consider(Next::results, b, above.parts);
-      } else if (summed_here_[b] != kNotSent) {
-        consider(Next::parts, b, summed_here_[b]);
-      }
+    double time = uplink_.next();
+    std::optional<std::size_t> sum, values;
+    for (std::size_t b = 0; b < summed_.size(); ++b) {
+      if (summed_[b] != kNotSent && summed_[b] > now_above_ && summed_[b] < time) time = summed_[b], sum = b;
+      if (summed_here_[b] != kNotSent && !brought_[b] && summed_here_[b] <= time)
+        time = summed_here_[b], values = b, sum.reset();
     }
-    const double bytes = bytes_of(bucket);
-    if (next == Next::parts) above_[bucket].parts = card_.send(bytes, time);
-    if (next == Next::results) above_[bucket].summed = card_.send(bytes, time);
-    if (next == Next::sum) now_above_ = time;
+    if (values) {
+      brought_[*values] = true;
+      uplink_.bring(*values, bytes_of(*values), time);
+    } else if (sum) {
+      now_above_ = time;
+    } else if (std::isfinite(time)) {
+      if (const auto done = uplink_.go_on()) summed_[done->first] = done->second;
+    }
   }
 
   /// The next chunk of the device's window: threads go through their windows concurrently.
@@ -194,7 +267,7 @@ class Replay {
         summed_here_[bucket] = mine.clock += copied;
         ++steps_;
       }
-      const double summed = above_[bucket].summed;
+      const double summed = summed_[bucket];
       if (summed == kNotSent || summed > now_above_) return;
       mine.clock = std::max(mine.clock, summed) + copied;
     }
@@ -210,10 +283,11 @@ class Replay {
   std::vector<std::pair<std::size_t, std::size_t>> bounds_;  ///< of each bucket's chunks
   std::size_t window_ = 0;
   std::vector<DeviceState> devices_;
-  Card card_;
+  SimulatedUplink uplink_;
   std::vector<double> summed_here_;  ///< when buckets are summed on this machine
-  std::vector<Above> above_;
-  double now_above_ = 0;  ///< what is summed on all machines by now has arrived
+  std::vector<bool> brought_;        ///< to the uplink
+  std::vector<double> summed_;       ///< when all machines have the sums
+  double now_above_ = 0;             ///< what is summed on all machines by now has arrived
   std::uint64_t steps_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <numeric>
 
 #include "banyan/ops/basic.hpp"
@@ -114,8 +115,7 @@ class SlowThreadWire : public Wire {
   void receive(int from, int tag, void* data, std::size_t bytes, Done done) override {
     wire_->receive(from, tag, data, bytes, [this, tag, done = std::move(done)](std::size_t received) {
       if (tag >= kFirstTag) sleep_seconds(message_s_);
-      if (is_part(tag) && sum_bytes_per_s_ > 0)
-        sleep_seconds(static_cast<double>(received) / sum_bytes_per_s_);
+      if (is_part(tag) && sum_bytes_per_s_ > 0) add(tag, received);
       if (done) done(received);
     });
   }
@@ -128,8 +128,21 @@ class SlowThreadWire : public Wire {
   static bool is_part(int tag) {
     return tag >= kFirstTag && (tag - kFirstTag) % SlotExchange::kTags % 2 == 1;
   }
+  /// A piece's parts, when the last one is there.
+  void add(int tag, std::size_t bytes) {
+    Parts& parts = parts_[tag];
+    parts.bytes += bytes;
+    if (++parts.count < processes() - 1) return;
+    sleep_seconds(static_cast<double>(parts.bytes) / sum_bytes_per_s_);
+    parts = {};
+  }
+  struct Parts {
+    int count = 0;
+    std::size_t bytes = 0;
+  };
   std::unique_ptr<Wire> wire_;
   const double message_s_, sum_bytes_per_s_;
+  std::map<int, Parts> parts_;
 };
 
 /// The same on several machines, whose uplinks' messages take the modelled time.
@@ -340,29 +353,33 @@ double seconds_above(const SimulatedNetwork& network, std::int64_t count) {
 }
 
 TEST(Simulate, HandCheckedMessages) {
-  // 100,000 bytes on 2 machines: a piece for each. Each sends a header and its part of the other's piece and
-  // receives the same, then sends one result and receives one: 6 messages, of which the model counts 3 each
-  // way. 1 ms each takes longer than the card, 0.5 ms: 3 ms + 1 ms of latency, twice.
+  // 100,000 bytes on 2 machines: a piece for each. The thread takes 1 ms for each message: it has sent a
+  // header after 1 ms and its part of the other's piece after 2 ms, and receives the header until 3 ms. The
+  // part takes 0.5 ms on the card and 1 ms of latency: received from 3.5 to 4.5 ms; the result is sent
+  // until 5.5 ms, arrives after 7 ms, and is received until 8 ms.
   EXPECT_NEAR(seconds_above({2, {1e-3, 1e8}, 1e-3}, 25000), 0.008, 1e-9);
-  // 0.3 ms are less than the card's 0.5 ms.
-  EXPECT_NEAR(seconds_above({2, {1e-3, 1e8}, 1e-4}, 25000), 0.003, 1e-9);
-  // 4 machines: a header out and in, 3 parts out (of the others' pieces) and in (of the own one), 3 results
-  // out and in: 14 messages, 7 each way.
-  EXPECT_NEAR(seconds_above({4, {1e-3, 1e8}, 1e-3}, 25000), 0.016, 1e-9);
-  // 1 MB on 2 machines is cut into 4 pieces of at most 256 KiB: 2 headers, 4 parts and 4 results, 5 each way.
-  EXPECT_NEAR(seconds_above({2, {1e-3, 1e9}, 1e-3}, 250000), 0.012, 1e-9);
+  // 0.1 ms each: a part sent after 0.2 ms, received after 1.8 ms; a result after 1.9 and 3.5 ms.
+  EXPECT_NEAR(seconds_above({2, {1e-3, 1e8}, 1e-4}, 25000), 0.0035, 1e-9);
+  // 4 machines, 1 ms: a header and 3 parts are sent until 4 ms, those that came meanwhile are received until
+  // 8 ms, 3 results are sent until 11 ms, and received, the last one of which arrives after 12.25 ms, until
+  // 14 ms.
+  EXPECT_NEAR(seconds_above({4, {1e-3, 1e8}, 1e-3}, 25000), 0.014, 1e-9);
+  // 1 MB on 2 machines is cut into 4 pieces of at most 256 KiB. A header and 2 parts are sent until 3 ms; the
+  // header is received, then a part, its result is sent until 6 ms, then the same for the other part until 8
+  // ms; the first result arrives after 7.25 ms and is received until 9 ms, the second one from 9.25 ms on.
+  EXPECT_NEAR(seconds_above({2, {1e-3, 1e9}, 1e-3}, 250000), 0.01025, 1e-9);
 }
 
 TEST(Simulate, HandCheckedSums) {
-  // Half of 100,000 bytes is added here, at 10 MB/s: 5 ms, of which the model counts 2.5 ms each way, more
-  // than the card's 0.5 ms; 1 ms of latency, twice.
-  EXPECT_NEAR(seconds_above({2, {1e-3, 1e8}, 0, 0, 1e7}, 25000), 0.007, 1e-9);
-  // On 4 machines 3 parts of a quarter: 7.5 ms.
-  EXPECT_NEAR(seconds_above({4, {1e-3, 1e8}, 0, 0, 1e7}, 25000), 0.0095, 1e-9);
-  // The same thread makes 6 messages of 1 ms.
+  // Half of 100,000 bytes is added here, at 10 MB/s: 5 ms; 0.5 ms of the card and 1 ms of latency before and
+  // after that.
+  EXPECT_NEAR(seconds_above({2, {1e-3, 1e8}, 0, 0, 1e7}, 25000), 0.008, 1e-9);
+  // On 4 machines 3 parts of a quarter: 7.5 ms; 0.75 ms of the card each way.
+  EXPECT_NEAR(seconds_above({4, {1e-3, 1e8}, 0, 0, 1e7}, 25000), 0.011, 1e-9);
+  // The same thread takes 5 ms for 5 of 6 messages: the header comes while the part is on its way.
   EXPECT_NEAR(seconds_above({2, {1e-3, 1e8}, 1e-3, 0, 1e7}, 25000), 0.013, 1e-9);
   // Half as many bytes on the wire are as much to add.
-  EXPECT_NEAR(seconds_above({2, {1e-3, 1e8}, 0, 0, 1e7, 0.5}, 25000), 0.007, 1e-9);
+  EXPECT_NEAR(seconds_above({2, {1e-3, 1e8}, 0, 0, 1e7, 0.5}, 25000), 0.0075, 1e-9);
 }
 
 TEST(Simulate, HandCheckedHostCopies) {
