@@ -16,6 +16,7 @@ void BatchNormalization::setup(const Blobs& inputs, const Blobs&) {
         "statistics of parts of the batch (stats_batch_size) cannot be those of several devices; leave "
         "stats_batch_size out, or synchronization");
   if (dialect_.sync) traits_.meets = Meets::both_ways;
+  traits_.by_sample = uses_stored();
   traits_.fuses_affine = dialect_.slope < 0 && dialect_.bias < 0;
   forward_ticket_ = {name().c_str(), "forward"};
   backward_ticket_ = {name().c_str(), "backward"};

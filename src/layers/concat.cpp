@@ -22,6 +22,7 @@ class ConcatLayer : public Layer {
       refuse("give either axis or concat_dim (old), not both");
     const int axis = settings.has_concat_dim() ? static_cast<int>(settings.concat_dim()) : settings.axis();
     axis_ = inputs[0]->shape.canonical_axis(axis);
+    traits_.by_sample = axis_ > 0;
     if (axis_ > 1) traits_.layout = LayoutRule::contiguous;
   }
 

@@ -34,6 +34,7 @@ void WindowLayer::read_windows(const Shape& input) {
   no_spatial_ = spatial == 0;
   is_image_ = input.axes() == 4 && axis_ == 1;
   if (!is_image_) traits_.layout = LayoutRule::contiguous;
+  traits_.by_sample = axis_ > 0;
   geometry_.kernel.assign(static_cast<std::size_t>(spatial), 1);
   if (!no_spatial_)
     geometry_.kernel = per_axis("kernel_size", s.kernel_size(), -1, s.has_kernel_h(), s.has_kernel_w(),

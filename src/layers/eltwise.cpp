@@ -24,6 +24,7 @@ class EltwiseLayer : public Layer {
     const bool product = operation_ == caffe::EltwiseParameter::PROD;
     traits_.backward_reads_inputs = product;
     traits_.backward_reads_outputs = product && !parameter.eltwise_param().stable_prod_grad();
+    traits_.by_sample = !draws();
     if (is_sum()) traits_.fuses_activation = ActivationFusion::forward;
   }
 

@@ -14,6 +14,7 @@ class EluLayer : public ElementwiseLayer {
   EluLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : ElementwiseLayer(parameter, options, by_input(parameter), !by_input(parameter)),
         shape_{parameter.elu_param().alpha(), parameter.elu_param().lambda()} {
+    traits_.by_sample = true;
     if (!by_input(parameter)) traits_.activation = ops::elu_activation(shape_);
   }
 

@@ -15,6 +15,7 @@ class FunctionLayer : public ElementwiseLayer {
       : ElementwiseLayer(parameter, options, function.slope() == ops::Function::Slope::of_input,
                          function.slope() == ops::Function::Slope::of_output),
         function_(function) {
+    traits_.by_sample = true;
     // As other frameworks have it: what often ends in a loss of the user's own making.
     using Kind = ops::Function::Kind;
     if (function.kind == Kind::power || function.kind == Kind::exponential ||

@@ -12,7 +12,8 @@ namespace {
 class LrnLayer : public Layer {
  public:
   LrnLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options, {.layout = LayoutRule::follows, .storage = StorageRule::sixteen_bits}) {}
+      : Layer(parameter, options,
+              {.layout = LayoutRule::follows, .storage = StorageRule::sixteen_bits, .by_sample = true}) {}
 
   void setup(const Blobs&, const Blobs&) override {
     const auto& settings = parameter_.lrn_param();

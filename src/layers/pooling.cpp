@@ -171,6 +171,7 @@ void PoolingLayer::setup(const Blobs& inputs, const Blobs& outputs) {
   read_kernel();
   read_pad_and_stride();
   if (axes != 4) traits_.layout = LayoutRule::contiguous;
+  traits_.by_sample = axes == 4 && outputs.size() == 1;
   if (axes > 4 && method() == ops::PoolingMethod::stochastic)
     refuse("STOCHASTIC pooling needs at most 2 spatial axes; there are ", axes - 2);
   if (axes > 4 && outputs.size() > 1)
@@ -240,7 +241,7 @@ void PoolingLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs
       to = to.reshaped(stage.output);
     }
     if (method() != ops::PoolingMethod::average)
-      ensure(context, stage.mask, stage.output, outputs.size() > 1 ? DType::i32 : mask_type(stage, to),
+      ensure(context, stage.mask, to.shape(), outputs.size() > 1 ? DType::i32 : mask_type(stage, to),
              to.layout());
     ops::pooling_forward(context, stage.geometry, from, options().phase == Phase::train, random_key(pass),
                          pass.samples, to, stage.mask);

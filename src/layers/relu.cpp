@@ -19,6 +19,7 @@ class ReluLayer : public ElementwiseLayer {
           "relu_param.fuse with a negative_slope: the layer before has applied the slope already (Intel's "
           "fused nets); remove this layer");
     traits_.activation = ops::relu_activation(slope_);
+    traits_.by_sample = true;
     traits_.fuses_dropout = true;
   }
 

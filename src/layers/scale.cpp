@@ -48,6 +48,7 @@ void ScaleLayer::setup(const Blobs& inputs, const Blobs&) {
   const bool per_channel = inputs.size() == 1 && is_per_channel(axes);
   if (!per_channel) traits_.layout = LayoutRule::contiguous;
   if (per_channel) traits_.channel_slope = 0;
+  traits_.by_sample = per_channel;
   if (inputs.size() == 1) {
     caffe::FillerParameter filler = settings.filler();
     if (!settings.has_filler()) filler.set_value(1);

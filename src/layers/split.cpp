@@ -14,6 +14,7 @@ class SplitLayer : public Layer {
               {.arity = {1, 1, 1, -1},
                .layout = LayoutRule::follows,
                .storage = StorageRule::follows,
+               .by_sample = true,
                .view = View::data,
                .backward_reads_inputs = false,
                .backward_reads_outputs = false,

@@ -1,5 +1,8 @@
 #include "banyan/net/executor.hpp"
 
+#include <algorithm>
+#include <set>
+
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/observe/spans.hpp"
@@ -8,13 +11,13 @@
 namespace banyan {
 namespace {
 
-/// The memory of `tensor`, viewed with the blob's shape and layout.
-Tensor seen_as(const Tensor& tensor, const Blob& blob) {
-  if (tensor.shape() == blob.shape && tensor.layout() == blob.layout) return tensor;
+/// The memory of `tensor`, viewed with this shape and the blob's layout.
+Tensor seen_as(const Tensor& tensor, const Blob& blob, const Shape& shape) {
+  if (tensor.shape() == shape && tensor.layout() == blob.layout) return tensor;
   const Tensor flat = tensor.reshaped(Shape{tensor.count()});
-  if (blob.layout == Layout::channels_last && layout_matters(blob.shape))
+  if (blob.layout == Layout::channels_last && layout_matters(shape))
     runtime_failure("blob ", quoted(blob.name), " shares contiguous memory but is laid out as channels_last");
-  return flat.slice(0, blob.shape, blob.layout);
+  return flat.slice(0, shape, blob.layout);
 }
 
 }  // namespace
@@ -55,6 +58,37 @@ void Executor::bind(const Plan& plan, Activations& activations) {
     if (step.addend >= 0) fused.addend = &tensor(step.addend).data;
     if (step.kept_output >= 0) fused.kept_output = &tensor(step.kept_output).data;
     fused.kept_activation = step.kept_activation;
+  }
+  bind_parts();
+}
+
+void Executor::bind_parts() {
+  part_runs_.clear();
+  for (const SampleParts& planned : plan_->parts) {
+    PartRun& run = part_runs_.emplace_back();
+    std::set<int> touched;
+    for (std::size_t i = planned.first; i < planned.end; ++i) {
+      const PlanStep& step = plan_->steps[i];
+      touched.insert(step.inputs.begin(), step.inputs.end());
+      touched.insert(step.outputs.begin(), step.outputs.end());
+      for (const PlanStep::Copy& copy : step.copies) touched.insert(copy.from);
+      if (step.addend >= 0) touched.insert(step.addend);
+    }
+    for (const int t : touched) {
+      if (!tensor(t).data.defined()) continue;
+      run.tensors.push_back(t);
+      run.whole.push_back(tensor(t).data);
+    }
+    const std::int64_t batch = plan_->tensors[run.tensors[0]].shape[0];
+    for (std::int64_t from = 0; from < batch; from += planned.samples) {
+      std::vector<Tensor>& part = run.parts.emplace_back();
+      for (std::size_t k = 0; k < run.tensors.size(); ++k) {
+        const PlannedTensor& of = plan_->tensors[run.tensors[k]];
+        Shape shape = of.shape;
+        shape.set_dim(0, std::min(planned.samples, batch - from));
+        part.push_back(run.whole[k].slice(of.samples > 0 ? 0 : from * of.shape.count(1), shape, of.layout));
+      }
+    }
   }
 }
 
@@ -98,7 +132,14 @@ void Executor::place(std::int64_t PlannedTensor::*offset, Tensor Blob::*member, 
   const PlannedTensor& planned = plan_->tensors[number];
   Blob& blob = tensor(number);
   if (planned.*offset >= 0)
-    blob.*member = memory_.bytes_as(planned.*offset, blob.dtype, blob.shape, blob.layout);
+    blob.*member = memory_.bytes_as(planned.*offset, blob.dtype, held(number), blob.layout);
+}
+
+/// The blob's shape, which may be for other samples than the planned one, or as many of these as the plan has
+/// room for.
+Shape Executor::held(int number) const {
+  const PlannedTensor& planned = plan_->tensors[number];
+  return planned.samples > 0 ? planned.held() : tensor(number).shape;
 }
 
 /// Where a tensor's shape is no longer the bound one, binds a part of the same memory.
@@ -134,7 +175,7 @@ void Executor::follow(int PlannedTensor::*of, Tensor Blob::*member, int number) 
   if (source == number || (blob.*member).defined()) return;
   follow(of, member, source);
   const Tensor& shared = tensor(source).*member;
-  if (shared.defined()) blob.*member = seen_as(shared, blob);
+  if (shared.defined()) blob.*member = seen_as(shared, blob, held(number));
 }
 
 /// Holds a weight as a tensor, to be added to a gradient.
@@ -152,15 +193,38 @@ void Executor::prepare(const Pass& pass) { draw_.write(context_, static_cast<std
 
 void Executor::forward(Pass& pass) {
   pass.draw_on_device = draw_.get();
-  for (std::size_t i = 0; i < plan_->backward; ++i) {
-    activity_.enter(Stage::forward, layer_of(plan_->steps[i]).name().c_str());
-    run_forward(i, pass);
+  std::size_t parts = 0;
+  for (std::size_t i = 0; i < plan_->backward;) {
+    if (parts < plan_->parts.size() && plan_->parts[parts].first == i) {
+      run_parts(parts, pass);
+      i = plan_->parts[parts++].end;
+    } else {
+      run_forward(i++, pass);
+    }
   }
+}
+
+void Executor::run_parts(std::size_t number, Pass& pass) {
+  const PartRun& run = part_runs_[number];
+  const auto bind = [&](const std::vector<Tensor>& data) {
+    for (std::size_t k = 0; k < run.tensors.size(); ++k) {
+      Blob& blob = tensor(run.tensors[k]);
+      blob.data = data[k];
+      blob.shape = data[k].shape();
+    }
+  };
+  for (const std::vector<Tensor>& part : run.parts) {
+    bind(part);
+    for (std::size_t i = plan_->parts[number].first; i < plan_->parts[number].end; ++i) run_forward(i, pass);
+  }
+  bind(run.whole);
+  for (const int t : run.tensors) tensor(t).shape = plan_->tensors[t].shape;
 }
 
 void Executor::run_forward(std::size_t index, Pass& pass) {
   const PlanStep& step = plan_->steps[index];
   Layer& layer = layer_of(step);
+  activity_.enter(Stage::forward, layer.name().c_str());
   const StreamSpan span(activity_, DeviceTrack::compute, context_.stream(), SpanKind::forward, layer.name());
   if (before_) before_(step.layer, false);
   copy(step, &Blob::data);

@@ -85,6 +85,7 @@ Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Contex
     policy_.reuse_memory = options_.reuse_memory;
     policy_.fuse = options_.reuse_memory && options_.fuse;
     policy_.fuse_scale = options_.reuse_memory && options_.fuse_scale;
+    policy_.cache = options_.parameters_stay ? options_.cache : 0;
     const bool saves = options_.reuse_memory && graph_.trains;
     const int segments = read_checkpoint(parameter);
     policy_.segments = saves ? segments : 1;
@@ -277,11 +278,15 @@ Plan Net::plan_without_in_place_abn() const {
 void Net::observe_layers(Executor::LayerHook before, Executor::LayerHook after) {
   executor_->observe(std::move(before), std::move(after));
   policy_.fuse = false;
+  policy_.cache = 0;
   reshape();  // plans are for all samples, whatever a layer chose in the last pass
 }
 
 void Net::probe_layers(std::function<void(int layer)> after_forward) {
   executor_->probe(std::move(after_forward));
+  if (plan_.parts.empty()) return;
+  policy_.cache = 0;
+  reshape();
 }
 
 void Net::release_activations() {

@@ -1,5 +1,8 @@
 #include "banyan/net/plan.hpp"
 
+#include <algorithm>
+#include <set>
+
 #include "banyan/base/contains.hpp"
 #include "banyan/net/checkpoints.hpp"
 #include "banyan/net/data_sharing.hpp"
@@ -46,6 +49,52 @@ void list_tensors(const Graph& graph, const Activations& activations, const Tens
   }
 }
 
+/// Tensors of a layer's forward step.
+std::vector<int> tensors_of(const LayerUse& use, int addend) {
+  std::vector<int> tensors = use.inputs;
+  tensors.insert(tensors.end(), use.outputs.begin(), use.outputs.end());
+  for (const int from : use.converted_from)
+    if (from >= 0) tensors.push_back(from);
+  if (addend >= 0) tensors.push_back(addend);
+  return tensors;
+}
+
+/// Each step of a forward pass.
+std::vector<PartStep> part_steps(const Graph& graph, const TensorUses& uses, const Plan& plan,
+                                 const std::vector<Fusion>& fusions, const ParameterStore& parameters) {
+  std::vector<PartStep> steps;
+  for (std::size_t l = 0; l < graph.layers.size(); ++l) {
+    const GraphLayer& layer = graph.layers[l];
+    PartStep& step = steps.emplace_back();
+    step.runs = !fusions[l].forward_elsewhere && !uses.layers[l].view;
+    const std::vector<int> tensors = tensors_of(uses.layers[l], fusions[l].addend);
+    const auto batch_of = [&](int tensor) {
+      const Shape& shape = plan.tensors[tensor].shape;
+      return shape.axes() == 0 ? 0 : shape[0];
+    };
+    const std::int64_t batch = tensors.empty() ? 0 : batch_of(tensors[0]);
+    const bool one_batch =
+        std::all_of(tensors.begin(), tensors.end(), [&](int t) { return batch_of(t) == batch; });
+    const bool weighted = std::any_of(layer.loss_weights.begin(), layer.loss_weights.end(),
+                                      [](double weight) { return weight != 0; });
+    const bool drops = fusions[l].drop_layer >= 0;  // random numbers belong to places in the batch
+    if (layer.traits.by_sample && one_batch && !weighted && !drops) step.batch = batch;
+    std::set<int> owners;
+    for (const int tensor : tensors)
+      if (owners.insert(owner_of(uses.data_of, tensor)).second)
+        step.bytes += plan.tensors[tensor].shape.count() *
+                      static_cast<std::int64_t>(size_of(plan.tensors[tensor].dtype));
+    for (const int owner : parameters.owner[l])
+      step.parameters += parameters.parameters[owner].count * static_cast<std::int64_t>(sizeof(float));
+  }
+  return steps;
+}
+
+bool chooses_samples(const Graph& graph) {
+  return std::any_of(graph.layers.begin(), graph.layers.end(),
+                     [](const GraphLayer& layer) { return layer.traits.chooses_samples; });
+}
+
 /// Of each parameter that learns, the steps that touch its gradient; the last of them completes it.
 std::vector<Span> gradient_lifetimes(const ParameterStore& parameters, const Schedule& schedule) {
   std::vector<Span> spans(parameters.parameters.size());
@@ -62,11 +111,36 @@ std::vector<Span> gradient_lifetimes(const ParameterStore& parameters, const Sch
   return spans;
 }
 
+/// Data that only steps of one run need has room for as many samples as these take at a time; what else they
+/// read or write must keep its contents as long as they run.
+void fit_to_parts(const TensorUses& uses, const std::vector<Fusion>& fusions, TensorSpans& spans,
+                  Plan& plan) {
+  for (PlannedTensor& tensor : plan.tensors) tensor.samples = 0;
+  for (const SampleParts& run : plan.parts) {
+    const auto first = static_cast<int>(run.first), last = static_cast<int>(run.end) - 1;
+    for (int step = first; step <= last; ++step)
+      for (const int tensor : tensors_of(uses.layers[step], fusions[step].addend)) {
+        const int owner = owner_of(uses.data_of, tensor);
+        bool inside = !plan.tensors[owner].outside;
+        for (const Span& span : spans.data[owner])
+          inside = inside && span.first >= first && span.last <= last;
+        if (inside) {
+          plan.tensors[tensor].samples = plan.tensors[owner].samples = run.samples;
+          continue;
+        }
+        for (Span& span : spans.data[owner])
+          if (span.first <= last && span.last >= first) span.include(first), span.include(last);
+      }
+  }
+}
+
 /// Places every tensor that owns its memory, and gradients of parameters if the policy says so.
-MemoryPlan place_tensors(const TensorUses& uses, const ParameterStore& parameters, const Schedule& schedule,
-                         const PlanPolicy& policy, Plan& plan) {
+MemoryPlan place_tensors(const TensorUses& uses, const std::vector<Fusion>& fusions,
+                         const ParameterStore& parameters, const Schedule& schedule, const PlanPolicy& policy,
+                         Plan& plan) {
   const bool reuse = policy.reuse_memory;
   TensorSpans spans = find_lifetimes(uses, schedule);
+  fit_to_parts(uses, fusions, spans, plan);
   std::vector<Lifetime> lifetimes;
   plan.blocks.clear();
   const auto add = [&](int tensor, int parameter, bool gradient, std::int64_t bytes,
@@ -80,7 +154,9 @@ MemoryPlan place_tensors(const TensorUses& uses, const ParameterStore& parameter
     tensor.data = tensor.grad = -1;
     const int number = static_cast<int>(t);
     if (!spans.data[t].empty() && !tensor.outside)
-      add(number, -1, false, uses.data_size[t], std::move(spans.data[t]));
+      add(number, -1, false,
+          tensor.samples > 0 ? uses.data_size[t] / tensor.shape[0] * tensor.samples : uses.data_size[t],
+          std::move(spans.data[t]));
     if (spans.grad[t].used()) add(number, -1, true, uses.grad_size[t], {spans.grad[t]});
   }
   plan.parameter_gradients.assign(parameters.parameters.size(), -1);
@@ -105,15 +181,15 @@ MemoryPlan place_tensors(const TensorUses& uses, const ParameterStore& parameter
 }
 
 /// Cuts are chosen once, for the first shapes: they determine what is computed when, which should not change.
-Schedule place_and_schedule(const TensorUses& uses, const ParameterStore& parameters,
-                            const PlanPolicy& policy, Plan& plan) {
+Schedule place_and_schedule(const TensorUses& uses, const std::vector<Fusion>& fusions,
+                            const ParameterStore& parameters, const PlanPolicy& policy, Plan& plan) {
   Schedule schedule = plain_schedule(static_cast<int>(uses.layers.size()));
-  MemoryPlan memory = place_tensors(uses, parameters, schedule, policy, plan);
+  MemoryPlan memory = place_tensors(uses, fusions, parameters, schedule, policy, plan);
   plan.bytes_without_cuts = memory.total;
   if (policy.segments != 1) plan.cuts = policy.cuts ? *policy.cuts : choose_cuts(uses, policy.segments);
   if (!plan.cuts.empty()) {
     schedule = checkpointed_schedule(uses, plan.cuts);
-    memory = place_tensors(uses, parameters, schedule, policy, plan);
+    memory = place_tensors(uses, fusions, parameters, schedule, policy, plan);
   }
   plan.bytes = memory.total;
   plan.unshared_bytes = memory.sum;
@@ -215,6 +291,12 @@ class StepMaker {
 
 }  // namespace
 
+Shape PlannedTensor::held() const {
+  Shape part = shape;
+  if (samples > 0) part.set_dim(0, std::min(samples, shape[0]));
+  return part;
+}
+
 Plan make_plan(const Graph& graph, const Activations& activations, const ParameterStore& parameters,
                const std::vector<double>& costs, const PlanPolicy& policy) {
   Plan plan;
@@ -229,7 +311,9 @@ Plan make_plan(const Graph& graph, const Activations& activations, const Paramet
     share_gradients(uses);
   }
   list_tensors(run, activations, uses, plan);
-  const Schedule schedule = place_and_schedule(uses, parameters, policy, plan);
+  if (policy.reuse_memory && policy.cache > 0 && !run.trains && !chooses_samples(run))
+    plan.parts = find_sample_parts(part_steps(run, uses, plan, choices.fusions, parameters), policy.cache);
+  const Schedule schedule = place_and_schedule(uses, choices.fusions, parameters, policy, plan);
   StepMaker maker(run, activations, parameters, choices, uses);
   for (const Action& action : schedule) plan.steps.push_back(maker.make(action));
   plan.backward = run.layers.size();

@@ -103,16 +103,27 @@ std::vector<std::string> notes_of(const Graph& graph, const PlanStep& step) {
   return notes;
 }
 
+/// Of a step that begins a run in parts.
+std::string parts_from(const Plan& plan, std::size_t step) {
+  for (const SampleParts& run : plan.parts)
+    if (run.first == step)
+      return cat("from here to ", run.end - 1, ": ", run.samples, run.samples == 1 ? " sample" : " samples",
+                 " at a time");
+  return "";
+}
+
 std::string steps_of(const Graph& graph, const Plan& plan, std::size_t first, std::size_t last) {
   std::vector<Row> rows{{"#", "step", "layer", "type", "from", "to", ""}};
   for (std::size_t i = first; i < last; ++i) {
     const PlanStep& step = plan.steps[i];
     const GraphLayer& layer = graph.layers[step.layer];
     const bool backward = step.work == Work::backward;
+    std::vector<std::string> notes = notes_of(graph, step);
+    if (const std::string parts = parts_from(plan, i); !parts.empty()) notes.push_back(parts);
     const char* const names[] = {"forward", "convert", "recompute", "backward"};
     rows.push_back({std::to_string(i), names[static_cast<int>(step.work)], layer.name, layer.type,
                     numbers(backward ? step.outputs : step.inputs),
-                    numbers(backward ? step.inputs : step.outputs), join(notes_of(graph, step), "; ")});
+                    numbers(backward ? step.inputs : step.outputs), join(notes, "; ")});
   }
   return table(rows);
 }

@@ -75,7 +75,7 @@ Results results_of(const WideRandomNet& drawn, const std::string& text, NetOptio
 
 TEST(RandomLayers, HaveTheSameBitsHoweverTheyRun) {
   const Seeds seeds = random_seeds(300);
-  unsigned finite = 0;
+  unsigned finite = 0, have_parts = 0;
   for (unsigned seed = seeds.first; seed < seeds.end; ++seed) {
     const WideRandomNet net(seed);
     const std::string storage = seed % 5 == 0 ? "storage: BF16 " : "";
@@ -90,6 +90,9 @@ TEST(RandomLayers, HaveTheSameBitsHoweverTheyRun) {
     tested.phase = Phase::test;
     NetOptions tested_separately = tested;
     tested_separately.reuse_memory = false;
+    NetOptions in_parts = tested;
+    in_parts.parameters_stay = true;
+    in_parts.cache = seed % 3 == 0 ? 1 : 500 * (1 + seed % 7);
     try {
       const Results plain = results_of(net, apart, separate);
       finite += std::isfinite(plain.loss) ? 1 : 0;
@@ -99,7 +102,12 @@ TEST(RandomLayers, HaveTheSameBitsHoweverTheyRun) {
       EXPECT_TRUE(results_of(net, in_place, separate) == plain) << "in place in separate memory";
       EXPECT_TRUE(results_of(net, in_place, fused, {.observed = true}) == plain) << "observed";
       EXPECT_TRUE(results_of(net, in_place, fused, {.asynchronous = true}) == plain) << "asynchronous";
-      EXPECT_TRUE(results_of(net, in_place, tested) == results_of(net, apart, tested_separately)) << "tested";
+      const Results test = results_of(net, apart, tested_separately);
+      EXPECT_TRUE(results_of(net, in_place, tested) == test) << "tested";
+      NetOptions planned = in_parts;
+      planned.shapes_only = true;
+      have_parts += NetBench().make(in_place, planned)->plan().parts.empty() ? 0 : 1;
+      EXPECT_TRUE(results_of(net, seed % 2 == 0 ? apart : in_place, in_parts) == test) << "in parts";
       const std::string segments = seed % 4 == 0 ? "auto" : std::to_string(2 + seed / 4 % 4);
       try {
         EXPECT_TRUE(results_of(net,
@@ -114,6 +122,7 @@ TEST(RandomLayers, HaveTheSameBitsHoweverTheyRun) {
     }
   }
   EXPECT_GE(finite, seeds.count() * 9 / 10);
+  EXPECT_GE(have_parts, seeds.count() / 3);
 }
 
 /// Central differences at two steps, extrapolated; their distance bounds what is left of the curvature.

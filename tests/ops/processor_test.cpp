@@ -40,6 +40,9 @@ TEST(Processor, KernelsKeepToTheInstructionSetsOfOneDnn) {
 TEST(Processor, L2CacheIsPlausible) {
   EXPECT_GE(l2_cache(), 256 * 1024);
   EXPECT_LE(l2_cache(), 2048 * 1024);
+  EXPECT_GE(shared_cache(1), l2_cache());
+  EXPECT_LE(shared_cache(1), 8 << 20);
+  EXPECT_EQ(shared_cache(1000), 1000 * l2_cache());
 }
 
 #if defined(__x86_64__) && defined(__linux__) && !defined(BANYAN_ONE_SET_OF_KERNELS)

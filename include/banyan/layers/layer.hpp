@@ -106,6 +106,9 @@ struct LayerTraits {
   /// forward() may write output 0 over input 0 unless backward() reads inputs, and backward() the gradient of
   /// input 0 over that of output 0.
   bool in_place = false;
+  /// forward() computes a part of the samples (axis 0 of all inputs and outputs) as it would compute all of
+  /// them, given only their data and shapes: reshape() keeps nothing that depends on their number.
+  bool by_sample = false;
   View view = View::none;
   bool backward_reads_inputs = true, backward_reads_outputs = true;  ///< their data
   bool repeatable = true;           ///< recompute() may be called; otherwise the outputs are kept

@@ -50,6 +50,8 @@ class Executor {
   void place(std::int64_t PlannedTensor::*offset, Tensor Blob::*member, int tensor);
   void bind_changed(int PlannedTensor::*of, std::int64_t PlannedTensor::*offset, Tensor Blob::*member);
   void follow(int PlannedTensor::*of, Tensor Blob::*member, int tensor);
+  void bind_parts();
+  void run_parts(std::size_t number, Pass& pass);
   void run_forward(std::size_t index, Pass& pass);
   void choose_samples(const PlanStep& step, Pass& pass);
   void run_again(std::size_t index, Pass& pass);
@@ -61,6 +63,8 @@ class Executor {
   Layer& layer_of(const PlanStep& step) const { return *layers_[step.layer]; }
   LayerBlobs& blobs_of(const PlanStep& step) const { return activations_->layers[step.layer]; }
   Blob& tensor(int number) const { return *tensors_[number]; }
+  /// Of the memory that is bound.
+  Shape held(int number) const;
 
   const std::vector<std::unique_ptr<Layer>>& layers_;
   Context& context_;
@@ -70,7 +74,14 @@ class Executor {
   Activations* activations_ = nullptr;
   Blobs tensors_;             ///< numbered as in the plan
   std::vector<Fused> fused_;  ///< per step
-  Tensor memory_;             ///< holds all activations and gradients that are planned together
+  /// Tensors of a run of steps (Plan::parts), with their data in each part, and as it was bound.
+  struct PartRun {
+    std::vector<int> tensors;
+    std::vector<std::vector<Tensor>> parts;
+    std::vector<Tensor> whole;
+  };
+  std::vector<PartRun> part_runs_;
+  Tensor memory_;  ///< holds all activations and gradients that are planned together
   Tensor loss_, partial_loss_, seed_;
   ops::DeviceValue<std::uint64_t> draw_;
   bool gradients_count_as_zero_ = false;

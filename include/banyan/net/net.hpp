@@ -49,6 +49,9 @@ struct NetOptions {
   /// Parameters change between passes only if parameters_replaced() is called after it: layers may keep them
   /// in an order of their own.
   bool parameters_stay = false;
+  /// In nets without a backward pass: steps whose tensors take more bytes run for some samples at a time
+  /// (net/sample_parts.hpp). 0: all run for all samples. Only with reuse_memory and parameters_stay.
+  std::int64_t cache = 0;
   /// Scale layers serve as slope and bias of the batch normalizations before them; only with reuse_memory.
   /// Results differ by one rounding.
   bool fuse_scale = true;
@@ -138,7 +141,7 @@ class Net {
   void observe_layers(Executor::LayerHook before, Executor::LayerHook after);
   /// From now on calls it after each layer's step of a forward pass (null: no more). Nothing of the plan
   /// changes: outputs hold what the plan makes of them, with what is fused into the layer, until a later step
-  /// uses their memory.
+  /// uses their memory. Steps run for all samples.
   void probe_layers(std::function<void(int layer)> after_forward);
   /// Frees all activations, after their last use: only parameters can be read from then on. Waits for the
   /// device.

@@ -12,6 +12,7 @@
 #include "banyan/net/in_place_abn.hpp"
 #include "banyan/net/lifetimes.hpp"
 #include "banyan/net/parameters.hpp"
+#include "banyan/net/sample_parts.hpp"
 
 namespace banyan {
 
@@ -25,6 +26,8 @@ struct PlanPolicy {
   /// Bytes of an element of a parameter's gradient, where these are placed among the activations; 0: they are
   /// elsewhere.
   std::size_t gradient_element = 0;
+  /// See find_sample_parts; 0: every step runs for all samples. Only in nets that do not train.
+  std::int64_t cache = 0;
   int segments = 1;                      ///< see read_checkpoint
   std::optional<std::vector<int>> cuts;  ///< if given, no others are chosen
 };
@@ -41,6 +44,10 @@ struct PlannedTensor {
   /// Its data is outside that memory and outlives a pass: a user may have filled it.
   bool outside = false;
   bool zeroed = false;  ///< where memory is new; only outside
+  /// Its memory, or that of the tensor that it shares, holds so many samples at a time; 0: all.
+  std::int64_t samples = 0;
+  /// Of what that memory holds.
+  Shape held() const;
 };
 
 /// A tensor's data or gradient in the activations' memory, or the gradient of a parameter, and the steps
@@ -96,6 +103,7 @@ struct Plan {
   std::vector<std::int64_t> parameter_gradients;
   std::vector<int> cuts;  ///< first layer of each segment after the first (checkpoints.hpp)
   std::vector<InPlaceAbn> in_place_abn;
+  std::vector<SampleParts> parts;  ///< ascending
 };
 
 /// `costs`: of one forward pass of each layer, in any unit. Throws bad_input if the net cannot be cut as

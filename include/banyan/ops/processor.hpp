@@ -26,5 +26,8 @@ bool has_bf16_tiles();
 /// Bytes of a core's L2 cache, by which kernels choose how much they compute at a time: 256 KiB to 2 MiB,
 /// whatever the system says; 1 MiB if it says nothing.
 std::int64_t l2_cache();
+/// Bytes that a device of so many threads may take to be in caches between one operator and the next: a
+/// quarter of the last level, which others use too, at most 8 MiB, or the L2 caches of the threads' cores.
+std::int64_t shared_cache(int threads);
 
 }  // namespace banyan::ops

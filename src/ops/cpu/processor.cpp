@@ -116,4 +116,9 @@ std::int64_t l2_cache() {
   return bytes <= 0 ? 1024 * kKiB : std::clamp(bytes, 256 * kKiB, 2048 * kKiB);
 }
 
+std::int64_t shared_cache(int threads) {
+  static const std::int64_t last = std::max<std::int64_t>(0, sysconf(_SC_LEVEL3_CACHE_SIZE));
+  return std::max(std::min<std::int64_t>(last / 4, std::int64_t{8} << 20), threads * l2_cache());
+}
+
 }  // namespace banyan::ops
