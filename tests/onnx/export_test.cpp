@@ -157,6 +157,8 @@ std::vector<Case> all_cases() {
       one("Axpy", "", {{2, 4}, kPlanes, kPlanes}),
       one("ArgMax"),
       one("ArgMax", "argmax_param { axis: 1 }", {{2, 4, 30}}, Inputs::whole),  // with ties
+      one("Normalize", "normalize_param { }"),
+      one("Normalize", "normalize_param { }", {kPlanes}, {}, 2),
       one("ArgMax", "argmax_param { axis: -1 }", {{2, 3, 40}}, Inputs::whole),
       one("Softmax"),
       one("Softmax", "softmax_param { axis: -1 }"),
