@@ -73,7 +73,11 @@ constexpr std::array kOthers{
     OtherType{"CTCDecoder", "branches for reading text", kCtcDecoder},
     OtherType{"CTCGreedyDecoder", "branches for reading text", kCtcDecoder},
     OtherType{"CTCLoss", "branches for reading text", kCtc},
-    OtherType{"ChannelScale", "caffe-windows", kUndescribed},
+    OtherType{
+        "ChannelScale", "caffe-windows",
+        "it multiplies the channels at each position by one number; Scale with axis: 0 does so with a "
+        "blob of one number for each sample; Tile repeats a map of numbers for each channel, and Eltwise "
+        "with operation: PROD multiplies"},
     OtherType{"ColorConv", "yjxiong's Caffe",
               "convert colours when the data are made; a 1 x 1 Convolution with fixed weights changes BGR to "
               "RGB, XYZ or gray"},
@@ -254,6 +258,11 @@ constexpr std::array kOthers{
               "HDF5Data"},
     OtherType{"VolumeData", "C3D", kLmdb},
     OtherType{"VoxelSoftmaxLoss", kC3dDeconvolution, "SoftmaxWithLoss does the same, over volumes, too"},
+    OtherType{
+        "WeightedEuclideanLoss", "branches of Caffe",
+        "branches disagree about what its weights multiply and what it divides by; EuclideanLoss of both "
+        "blobs, each multiplied by the roots of the weights (Power with power: 0.5, Eltwise with "
+        "operation: PROD), weighs the squares"},
     OtherType{"WarpCTC", "branches for reading text", kCtc},
     OtherType{"WarpCTCLoss", "branches for reading text", kCtc},
     OtherType{"WassersteinLoss", "branches of Caffe", kUndescribed},
