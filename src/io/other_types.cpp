@@ -216,8 +216,6 @@ constexpr std::array kOthers{
     OtherType{"Rescale", "a branch for skeletons",
               "its ports disagree about values outside the receptive field; rescale such labels beforehand"},
     OtherType{"Resize", "branches of Caffe", "Interp resizes maps"},
-    OtherType{"Reverse", "branches for reading text",
-              "no operator turns sequences around; read them a second time, turned around beforehand"},
     OtherType{"SVRLoss", "branches of Caffe", "SmoothL1Loss and L1Loss grow linearly with the error, too"},
     OtherType{"ScaleTanH", "HashNet",
               "its factor grows during training; Power with scale: FACTOR and TanH compute the same for one "
@@ -251,21 +249,20 @@ constexpr std::array kOthers{
               "compute the same"},
     OtherType{"TopK", "a branch of Caffe", "ArgMax with top_k names the largest values"},
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kUndescribed},
-    OtherType{"Transpose", "branches for reading text", "Permute puts axes into another order"},
     OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
     OtherType{"VideoSegmentationData", kC3dDeconvolution,
               "it reads frames of videos with maps of labels; prepare both beforehand and read them with "
               "HDF5Data"},
     OtherType{"VolumeData", "C3D", kLmdb},
     OtherType{"VoxelSoftmaxLoss", kC3dDeconvolution, "SoftmaxWithLoss does the same, over volumes, too"},
+    OtherType{"WarpCTC", "branches for reading text", kCtc},
+    OtherType{"WarpCTCLoss", "branches for reading text", kCtc},
+    OtherType{"WassersteinLoss", "branches of Caffe", kUndescribed},
     OtherType{
         "WeightedEuclideanLoss", "branches of Caffe",
         "branches disagree about what its weights multiply and what it divides by; EuclideanLoss of both "
         "blobs, each multiplied by the roots of the weights (Power with power: 0.5, Eltwise with "
         "operation: PROD), weighs the squares"},
-    OtherType{"WarpCTC", "branches for reading text", kCtc},
-    OtherType{"WarpCTCLoss", "branches for reading text", kCtc},
-    OtherType{"WassersteinLoss", "branches of Caffe", kUndescribed},
     OtherType{"XCLProgram", "fpga_caffe",
               "it loads a program into an FPGA; remove it: the devices here are CPUs and GPUs"},
     OtherType{"XCovLoss", "a branch of Caffe",
