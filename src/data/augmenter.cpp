@@ -110,8 +110,15 @@ std::string ItemShape::to_string() const { return cat(channels, " x ", height, "
 MeanImage read_mean_image(const std::string& path, const std::string& layer) {
   constexpr std::size_t kMost = std::size_t{1} << 31;
   const std::string name = cat("layer ", banyan::quoted(layer), ": mean_file ", banyan::quoted(path));
+  const auto bytes = [&] {
+    try {
+      return io::read_file(path, kMost);
+    } catch (const Error& error) {
+      throw Error(error.kind(), cat("layer ", banyan::quoted(layer), ": mean_file: ", error.message()));
+    }
+  };
   caffe::BlobProto blob;
-  if (!blob.ParseFromString(io::read_file(path, kMost))) bad_input(name, " is not a binary BlobProto");
+  if (!blob.ParseFromString(bytes())) bad_input(name, " is not a binary BlobProto");
   const std::vector<int> dims = dims_of(blob);
   if (dims.size() != 3 || dims[0] < 1 || dims[1] < 1 || dims[2] < 1)
     bad_input(name, " does not hold exactly one image");

@@ -30,7 +30,8 @@ const std::map<std::string, Kind>& kinds() {
          {"Axpy", "BatchReduction", "BatchReindex", "Concat", "CosineSimilarity", "Crop", "Eltwise", "Filter",
           "Gather", "Reduction", "Scatter", "Slice", "Split", "Tile"}},
         {Kind::shaping,
-         {"Flatten", "Flip", "Im2col", "Permute", "Reorg", "Reshape", "ShuffleChannel", "Silence"}},
+         {"Flatten", "Flip", "GradientReversal", "GradientScaler", "Im2col", "Permute", "Reorg", "Reshape",
+          "Reverse", "ShuffleChannel", "Silence", "Transpose"}},
         {Kind::recurrent, {"LSTM", "LSTMUnit", "RNN"}},
         {Kind::boxes,
          {"AnchorTarget", "BoxAnnotatorOHEM", "ClusterDetections", "ClusterGroundtruth",
@@ -174,10 +175,12 @@ std::string settings_of(const Layer& layer) {
     const char* const operations[] = {"product", "sum", "maximum", "stochastic sum"};
     return operations[parameter.eltwise_param().operation()];
   }
-  const std::string& field = layer_info(layer.type()).message;
-  const auto* descriptor = field.empty() ? nullptr : parameter.GetDescriptor()->FindFieldByName(field);
-  if (descriptor == nullptr || !parameter.GetReflection()->HasField(parameter, descriptor)) return "";
-  return set_fields(parameter.GetReflection()->GetMessage(parameter, descriptor));
+  for (const std::string& field : layer_info(layer.type()).messages()) {
+    const auto* descriptor = parameter.GetDescriptor()->FindFieldByName(field);
+    if (descriptor != nullptr && parameter.GetReflection()->HasField(parameter, descriptor))
+      return set_fields(parameter.GetReflection()->GetMessage(parameter, descriptor));
+  }
+  return "";
 }
 
 }  // namespace banyan::draw

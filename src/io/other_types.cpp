@@ -73,7 +73,11 @@ constexpr std::array kOthers{
     OtherType{"CTCDecoder", "branches for reading text", kCtcDecoder},
     OtherType{"CTCGreedyDecoder", "branches for reading text", kCtcDecoder},
     OtherType{"CTCLoss", "branches for reading text", kCtc},
-    OtherType{"ChannelScale", "caffe-windows", kUndescribed},
+    OtherType{
+        "ChannelScale", "caffe-windows",
+        "it multiplies the channels at each position by one number; Scale with axis: 0 does so with a "
+        "blob of one number for each sample; Tile repeats a map of numbers for each channel, and Eltwise "
+        "with operation: PROD multiplies"},
     OtherType{"ColorConv", "yjxiong's Caffe",
               "convert colours when the data are made; a 1 x 1 Convolution with fixed weights changes BGR to "
               "RGB, XYZ or gray"},
@@ -212,8 +216,6 @@ constexpr std::array kOthers{
     OtherType{"Rescale", "a branch for skeletons",
               "its ports disagree about values outside the receptive field; rescale such labels beforehand"},
     OtherType{"Resize", "branches of Caffe", "Interp resizes maps"},
-    OtherType{"Reverse", "branches for reading text",
-              "no operator turns sequences around; read them a second time, turned around beforehand"},
     OtherType{"SVRLoss", "branches of Caffe", "SmoothL1Loss and L1Loss grow linearly with the error, too"},
     OtherType{"ScaleTanH", "HashNet",
               "its factor grows during training; Power with scale: FACTOR and TanH compute the same for one "
@@ -247,7 +249,6 @@ constexpr std::array kOthers{
               "compute the same"},
     OtherType{"TopK", "a branch of Caffe", "ArgMax with top_k names the largest values"},
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kUndescribed},
-    OtherType{"Transpose", "branches for reading text", "Permute puts axes into another order"},
     OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
     OtherType{"VideoSegmentationData", kC3dDeconvolution,
               "it reads frames of videos with maps of labels; prepare both beforehand and read them with "
@@ -257,6 +258,11 @@ constexpr std::array kOthers{
     OtherType{"WarpCTC", "branches for reading text", kCtc},
     OtherType{"WarpCTCLoss", "branches for reading text", kCtc},
     OtherType{"WassersteinLoss", "branches of Caffe", kUndescribed},
+    OtherType{
+        "WeightedEuclideanLoss", "branches of Caffe",
+        "branches disagree about what its weights multiply and what it divides by; EuclideanLoss of both "
+        "blobs, each multiplied by the roots of the weights (Power with power: 0.5, Eltwise with "
+        "operation: PROD), weighs the squares"},
     OtherType{"XCLProgram", "fpga_caffe",
               "it loads a program into an FPGA; remove it: the devices here are CPUs and GPUs"},
     OtherType{"XCovLoss", "a branch of Caffe",

@@ -50,18 +50,17 @@ class DepthUpgrade {
   template <class Settings>
   void run(Settings& s) const {
     if (!has_depth(s)) return;
-    rename_lengths(s);
+    const DepthNames names = rename_lengths(s);
     const bool c3d = s.has_kernel_depth() || s.has_temporal_stride() || s.has_temporal_pad();
     const bool other = s.has_kernel_d() || s.has_stride_d() || s.has_pad_d();
     const bool shapes = s.has_kernel_shape() || s.has_stride_shape() || s.has_pad_shape();
     if (c3d + other + shapes > 1)
-      refuse(
-          "kernel_depth with temporal_stride and temporal_pad, kernel_d with stride_d and pad_d, and "
-          "kernel_shape with stride_shape and pad_shape exclude each other; keep one kind");
+      refuse("kernel_depth with temporal_stride and temporal_pad, ", names.kernel, " with ", names.stride,
+             " and ", names.pad,
+             ", and kernel_shape with stride_shape and pad_shape exclude each other; keep one kind");
     if (!s.has_kernel_depth() && !s.has_kernel_d() && !s.has_kernel_shape())
-      refuse(
-          "strides and pads on the first axis need the kernel's length: kernel_depth, kernel_d or "
-          "kernel_shape");
+      refuse("strides and pads on the first axis need the kernel's length: kernel_depth, ", names.kernel,
+             " or kernel_shape");
     const auto named = [&](const char* in_c3d, const char* in_shapes, const char* otherwise) {
       return c3d ? in_c3d : shapes ? in_shapes : otherwise;
     };
@@ -70,35 +69,47 @@ class DepthUpgrade {
                            std::int64_t absent) {
       return has_first ? first : has_second ? second : c3d ? absent : -1;
     };
-    write({"kernel_size", named("kernel_depth", "kernel_shape", "kernel_d"), s.mutable_kernel_size(),
+    write({"kernel_size", named("kernel_depth", "kernel_shape", names.kernel), s.mutable_kernel_size(),
            s.has_kernel_h(), s.has_kernel_w(), s.kernel_h(), s.kernel_w(),
            depth(s.has_kernel_depth(), s.kernel_depth(), s.has_kernel_d(), s.kernel_d(), -1), -1,
            s.has_kernel_shape() ? &s.kernel_shape() : nullptr});
-    write({"stride", named("temporal_stride", "stride_shape", "stride_d"), s.mutable_stride(),
+    write({"stride", named("temporal_stride", "stride_shape", names.stride), s.mutable_stride(),
            s.has_stride_h(), s.has_stride_w(), s.stride_h(), s.stride_w(),
            depth(s.has_temporal_stride(), s.temporal_stride(), s.has_stride_d(), s.stride_d(), 1), 1,
            s.has_stride_shape() ? &s.stride_shape() : nullptr});
-    write({"pad", named("temporal_pad", "pad_shape", "pad_d"), s.mutable_pad(), s.has_pad_h(), s.has_pad_w(),
-           s.pad_h(), s.pad_w(), depth(s.has_temporal_pad(), s.temporal_pad(), s.has_pad_d(), s.pad_d(), 0),
-           0, s.has_pad_shape() ? &s.pad_shape() : nullptr});
+    write({"pad", named("temporal_pad", "pad_shape", names.pad), s.mutable_pad(), s.has_pad_h(),
+           s.has_pad_w(), s.pad_h(), s.pad_w(),
+           depth(s.has_temporal_pad(), s.temporal_pad(), s.has_pad_d(), s.pad_d(), 0), 0,
+           s.has_pad_shape() ? &s.pad_shape() : nullptr});
     clear(s);
   }
 
  private:
-  /// Pseudo-3D ResNet's names.
+  /// As the file has them.
+  struct DepthNames {
+    const char *kernel, *stride, *pad;
+  };
+
+  /// Pseudo-3D ResNet's names become the usual ones.
   template <class Settings>
-  void rename_lengths(Settings& s) const {
+  DepthNames rename_lengths(Settings& s) const {
     if ((s.has_kernel_l() && s.has_kernel_d()) || (s.has_stride_l() && s.has_stride_d()) ||
         (s.has_pad_l() && s.has_pad_d()))
       refuse(
           "kernel_l, stride_l and pad_l are other names of kernel_d, stride_d and pad_d; give one of the "
           "two");
+    // One that is missing is named as the others are.
+    const bool any = s.has_kernel_l() || s.has_stride_l() || s.has_pad_l();
+    const DepthNames names{any && !s.has_kernel_d() ? "kernel_l" : "kernel_d",
+                           any && !s.has_stride_d() ? "stride_l" : "stride_d",
+                           any && !s.has_pad_d() ? "pad_l" : "pad_d"};
     if (s.has_kernel_l()) s.set_kernel_d(s.kernel_l());
     if (s.has_stride_l()) s.set_stride_d(s.stride_l());
     if (s.has_pad_l()) s.set_pad_d(s.pad_l());
     s.clear_kernel_l();
     s.clear_stride_l();
     s.clear_pad_l();
+    return names;
   }
 
   template <class... Parts>

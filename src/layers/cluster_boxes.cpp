@@ -15,12 +15,12 @@
 #include <charconv>
 #include <cmath>
 #include <set>
-#include <utility>
 
 #include "banyan/base/log.hpp"
 #include "banyan/base/number.hpp"
 #include "banyan/tensor/half.hpp"
 #include "layers/box_layer.hpp"
+#include "layers/once_among_replicas.hpp"
 #include "layers/rectangle_groups.hpp"
 
 namespace banyan {
@@ -41,7 +41,9 @@ double decimal_of(float value) {
 class BoxClusterLayer : public BoxLayer {
  public:
   BoxClusterLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : BoxLayer(parameter, options, {2, 2, 1, -1}), settings_(parameter_.cluster_boxes_param()) {}
+      : BoxLayer(parameter, options, {2, 2, 1, -1}),
+        settings_(parameter_.cluster_boxes_param()),
+        warning_(cat(options.net_name, "\n", name(), "\n", static_cast<int>(options.net_phase))) {}
 
   void setup(const Blobs&, const Blobs& outputs) override {
     const auto& s = settings_;
@@ -79,7 +81,7 @@ class BoxClusterLayer : public BoxLayer {
       for (std::int64_t sample = 0; sample < coverage.shape[0]; ++sample) {
         std::vector<ListedBox> found = list(cells(coverage, boxes, sample, static_cast<std::int64_t>(label)));
         if (found.size() > most) {
-          if (!std::exchange(warned_, true))
+          if (warning_.is_first())
             log_warning(cat("layer ", quoted(name()), " (", type(), "): an image has ", found.size(),
                             " boxes; only the first ", most, " (max_boxes) are kept, as in all that follow"));
           found.resize(most);
@@ -122,7 +124,7 @@ class BoxClusterLayer : public BoxLayer {
   }
 
   const caffe::ClusterBoxesParameter& settings_;
-  bool warned_ = false;
+  OnceAmongReplicas warning_;
 };
 
 class ClusterDetectionsLayer : public BoxClusterLayer {

@@ -153,7 +153,8 @@ const RegisterLayer<DetectNetTransformationLayer> registered_detectnet_transform
     "DetectNetTransformation", {.about = "changed images and grids of targets for their boxes (DetectNet)",
                                 .message = "detectnet_groundtruth_param",
                                 .examples = {"stride: 2 image_size_x: 8 image_size_y: 6"},
-                                .inputs = {{3, 6, 8}, {1, 3, kNumbersOfObject}}});
+                                .inputs = {{3, 6, 8}, {1, 3, kNumbersOfObject}},
+                                .further = {"detectnet_augmentation_param", "transform_param"}});
 
 }  // namespace
 }  // namespace banyan

@@ -49,13 +49,22 @@ class FocalLossLayer : public SoftmaxedLossLayer {
 };
 
 constexpr const char* kAbout = "softmax loss in which likely labels count less (Lin et al. 2017)";
-const RegisterLayer<FocalLossLayer> registered_focal_loss("FocalLoss", {kAbout,
-                                                                        "focal_loss_param",
-                                                                        {"", "gamma: 0.5 alpha: 1"}});
+const RegisterLayer<FocalLossLayer> registered_focal_loss("FocalLoss",
+                                                          {.about = kAbout,
+                                                           .message = "focal_loss_param",
+                                                           .examples = {"", "gamma: 0.5 alpha: 1"},
+                                                           .further = {"softmax_focal_loss_param",
+                                                                       "softmax_param"}});
 const RegisterLayer<FocalLossLayer> registered_softmax_focal_loss("SoftmaxFocalLoss",
-                                                                  {kAbout, "softmax_focal_loss_param"});
+                                                                  {.about = kAbout,
+                                                                   .message = "softmax_focal_loss_param",
+                                                                   .further = {"focal_loss_param",
+                                                                               "softmax_param"}});
 const RegisterLayer<FocalLossLayer> registered_softmax_with_focal_loss("SoftmaxWithFocalLoss",
-                                                                       {kAbout, "softmax_focal_loss_param"});
+                                                                       {.about = kAbout,
+                                                                        .message = "softmax_focal_loss_param",
+                                                                        .further = {"focal_loss_param",
+                                                                                    "softmax_param"}});
 
 }  // namespace
 }  // namespace banyan

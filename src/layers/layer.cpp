@@ -94,6 +94,12 @@ std::vector<std::string> registered_layer_types() {
   return types;
 }
 
+std::vector<std::string> LayerInfo::messages() const {
+  std::vector<std::string> all = further;
+  if (!message.empty()) all.insert(all.begin(), message);
+  return all;
+}
+
 const LayerInfo& layer_info(const std::string& type) { return registry().infos.at(type); }
 
 std::vector<int> sync_group_sizes(const caffe::NetParameter& net) {

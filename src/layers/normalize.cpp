@@ -1,10 +1,12 @@
 // Normalize: vectors of length 1, times a learned scale. With norm_param (SSD, NVIDIA) the vectors are the
 // channels at each position, or with across_spatial (the default) whole samples, and the scale is one number,
 // or with channel_shared: false one per channel. Without norm_param there is no scale, and they are whole
-// samples (yjxiong), or with normalize_param (caffe-windows) the channels at each position. eps is added to
-// the squared length.
+// samples (yjxiong), or with normalize_param (caffe-windows) the channels at each position; then a second
+// output may hold the lengths, which have a gradient with bp_norm. eps is added to the squared length.
 #include "banyan/layers/layer.hpp"
+#include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
+#include "banyan/ops/functions.hpp"
 #include "banyan/ops/norms.hpp"
 
 namespace banyan {
@@ -13,7 +15,11 @@ namespace {
 class NormalizeLayer : public Layer {
  public:
   NormalizeLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options, {.layout = LayoutRule::follows, .backward_reads_outputs = false}) {}
+      : Layer(parameter, options,
+              {.arity = {1, 1, 1, parameter.has_normalize_param() ? 2 : 1},
+               .layout = LayoutRule::follows,
+               .backward_reads_outputs = false,
+               .differentiable_outputs = parameter.normalize_param().bp_norm() ? 2 : 1}) {}
 
   void check_settings() const override {
     if (!by_channels()) return;
@@ -22,8 +28,7 @@ class NormalizeLayer : public Layer {
     if (channels.normalize_type() != "L2")
       refuse("normalize_type ", quoted(channels.normalize_type()),
              " is not supported: lengths are those of L2");
-    if (channels.fix_gradient() || channels.bp_norm())
-      refuse("fix_gradient and bp_norm of normalize_param are not supported");
+    if (channels.fix_gradient()) refuse("fix_gradient of normalize_param is not supported");
   }
 
   void setup(const Blobs& inputs, const Blobs&) override {
@@ -54,6 +59,10 @@ class NormalizeLayer : public Layer {
       scale_over_ = channels_last ? ops::Broadcast{input[0] * pixels, channels, 1}
                                   : ops::Broadcast{input[0], channels, pixels};
     set_output(*outputs[0], input, inputs[0]->layout);
+    if (outputs.size() == 1) return;
+    Shape lengths = input;
+    lengths.set_dim(1, 1);
+    set_output(*outputs[1], lengths, inputs[0]->layout);
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
@@ -64,6 +73,12 @@ class NormalizeLayer : public Layer {
     ops::dot_products(context, x, x, over_, by_channels() ? 1e-6 : settings().eps(), squares_);
     ops::divide_by_norm(context, x, squares_, over_, y);
     if (scaled()) ops::scale_bias(context, y, parameters_[0].value, none_, scale_over_, {}, y);
+    if (outputs.size() == 1) return;
+    Tensor& lengths = outputs[1]->data;
+    ensure(context, lengths_, lengths.shape(), DType::f64);
+    Tensor roots = lengths_.reshaped(squares_.shape());
+    ops::apply_function(context, squares_, {ops::Function::Kind::power, 1, 0, 0.5}, roots);
+    ops::copy(context, lengths_, lengths);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
@@ -79,8 +94,11 @@ class NormalizeLayer : public Layer {
     Tensor& dx = inputs[0]->grad;
     ensure(context, products_, squares_.shape(), DType::f64);
     if (scaled()) ops::scale_bias(context, dy, parameters_[0].value, none_, scale_over_, {}, dx);
-    const Tensor& unit_gradient = scaled() ? dx : dy;
+    if (!dy.defined()) ops::fill(context, dx, 0);  // a loss depends on the lengths only
+    const Tensor& unit_gradient = scaled() || !dy.defined() ? dx : dy;
     ops::dot_products(context, x, unit_gradient, over_, 0, products_);
+    if (traits_.differentiable_output(1) && outputs.size() > 1 && outputs[1]->grad.defined())
+      add_gradient_of_lengths(context, outputs[1]->grad);
     ops::divide_by_norm_backward(context, x, unit_gradient, squares_, products_, over_, dx);
   }
 
@@ -89,15 +107,25 @@ class NormalizeLayer : public Layer {
   bool by_channels() const { return parameter_.has_normalize_param(); }
   bool scaled() const { return !parameters_.empty(); }
 
+  /// By x it is x / length, to which a product leads that is less by the squared length.
+  void add_gradient_of_lengths(Context& context, const Tensor& gradient) {
+    ensure(context, lengths_, gradient.shape(), DType::f64);
+    ops::copy(context, gradient, lengths_);
+    Tensor flat = lengths_.reshaped(squares_.shape());
+    ops::multiply(context, flat, squares_, flat);
+    ops::axpby(context, -1, flat, 1, products_);
+  }
+
   ops::Channels over_{};
   ops::Broadcast scale_over_{};
-  Tensor squares_, products_, unscaled_, none_;
+  Tensor squares_, products_, lengths_, unscaled_, none_;
 };
 
 const RegisterLayer<NormalizeLayer> registered_normalize(
-    "Normalize", {"vectors of length 1, with a learned scale if norm_param is given",
-                  "norm_param",
-                  {"", "eps: 1e-10", "across_spatial: false channel_shared: false"}});
+    "Normalize", {.about = "vectors of length 1, with a learned scale if norm_param is given",
+                  .message = "norm_param",
+                  .examples = {"", "eps: 1e-10", "across_spatial: false channel_shared: false"},
+                  .further = {"normalize_param"}});
 
 }  // namespace
 }  // namespace banyan

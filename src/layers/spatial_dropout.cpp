@@ -34,9 +34,10 @@ class SpatialDropoutLayer : public DroppingLayer {
   Tensor factors_;
 };
 
-const RegisterLayer<SpatialDropoutLayer> registered_spatial_dropout("SpatialDropout",
-                                                                    {"sets random channels to 0 in training",
-                                                                     "dropout_param"});
+const RegisterLayer<SpatialDropoutLayer> registered_spatial_dropout(
+    "SpatialDropout", {.about = "sets random channels to 0 in training",
+                       .message = "dropout_param",
+                       .further = {"spatial_dropout_param"}});
 
 }  // namespace
 }  // namespace banyan

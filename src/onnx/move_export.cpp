@@ -37,11 +37,12 @@ void export_crop(const LayerExport& layer) {
                        layer.graph.integers(layer.inner("axes"), axes)});
 }
 
-void export_permute(const LayerExport& layer) {
-  const auto& order = layer.settings().permute_param().order();
-  Integers axes(order.begin(), order.end());
+/// Axes that are not named follow.
+template <class Named>
+void export_order(const LayerExport& layer, const Named& named) {
+  Integers axes(named.begin(), named.end());
   for (std::int64_t axis = 0; axis < layer.inputs[0]->shape.axes(); ++axis)
-    if (!contains(order, axis)) axes.push_back(axis);
+    if (!contains(named, axis)) axes.push_back(axis);
   layer.node("Transpose", layer.in, {{"perm", axes}});
 }
 
@@ -65,6 +66,8 @@ void export_tile(const LayerExport& layer) {
   layer.node("Tile", {layer.in[0], layer.graph.integers(layer.inner("repeats"), repeats)});
 }
 
+void export_unchanged(const LayerExport& layer) { layer.node("Identity", layer.in); }
+
 void export_view(const LayerExport& layer) { layer.reshape(layer.in[0]); }
 
 }  // namespace
@@ -73,15 +76,20 @@ const std::vector<ExportRow>& move_exports() {
   static const std::vector<ExportRow> rows = {
       {"Concat", export_concat},
       {"Crop", export_crop},
-      {"Dropout", [](const LayerExport& layer) { layer.node("Identity", layer.in); }},
+      {"Dropout", export_unchanged},
       {"Flatten", export_view},
+      {"GradientReversal", export_unchanged},
+      {"GradientScaler", export_unchanged},
       {"Parameter", [](const LayerExport& layer) { layer.node("Identity", {layer.parameter(0)}); }},
-      {"Permute", export_permute},
+      {"Permute",
+       [](const LayerExport& layer) { export_order(layer, layer.settings().permute_param().order()); }},
       {"Reshape", export_view},
       {"ShuffleChannel", export_shuffle},
       {"Slice", export_slice},
-      {"SpatialDropout", [](const LayerExport& layer) { layer.node("Identity", layer.in); }},
+      {"SpatialDropout", export_unchanged},
       {"Tile", export_tile},
+      {"Transpose",
+       [](const LayerExport& layer) { export_order(layer, layer.settings().transpose_param().dim()); }},
   };
   return rows;
 }

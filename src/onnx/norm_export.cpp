@@ -51,11 +51,14 @@ void export_mvn(const LayerExport& layer) {
 
 void export_normalize(const LayerExport& layer) {
   const auto& s = layer.settings().norm_param();
-  const bool scaled = layer.has(0), whole = !scaled || s.across_spatial();
+  const bool by_channels = layer.settings().has_normalize_param(), scaled = layer.has(0),
+             whole = !by_channels && (!scaled || s.across_spatial());
   const Attributes axes =
       whole ? over_axes(layer, 1) : Attributes{{"axes", Integers{1}}, {"keepdims", std::int64_t{1}}};
   const std::string squares = layer.step("ReduceSumSquare", layer.in, "squares", axes);
-  const std::string norm = layer.step("Sqrt", {layer.with_number("Add", squares, s.eps(), "sum")}, "norm");
+  const double eps = by_channels ? 1e-6 : s.eps();
+  const std::string norm = layer.step("Sqrt", {layer.with_number("Add", squares, eps, "sum")}, "norm");
+  if (layer.out.size() > 1) layer.graph.node("Identity", {norm}, {layer.out[1]});
   if (!scaled) {
     layer.node("Div", {layer.in[0], norm});
     return;

@@ -52,6 +52,7 @@ Pass Replica::training_pass(std::int64_t iteration, int sub) {
   pass.context = context_.get();
   pass.iteration = iteration;
   pass.draw = iteration * run_.solver.iter_size + sub;
+  pass.passes = run_.solver.iter_size;
   pass.seed = run_.seed;
   pass.samples = {peers_->rank_everywhere(), peers_->devices()};
   pass.exchange = peers_->exchange();

@@ -468,6 +468,10 @@ CASES = {
     "Slice": Case({"x": ((16, 256, 28, 28), signed)}, "Slice", tops=4),
     "Split": Case({"x": (IMAGE, signed)}, "Split", tops=2),
     "Flip": Case({"x": (IMAGE, signed)}, "Flip"),
+    "Reverse": Case({"x": ((64, 64, 512), signed)}, "Reverse"),
+    "Transpose": Case({"x": ((16, 512, 4, 64), signed)}, "Transpose transpose_param { dim: [3, 0, 1, 2] }"),
+    "GradientScaler": Case({"x": (IMAGE, signed)}, "GradientScaler gradient_scaler_param { lower_bound: 1 }"),
+    "GradientReversal": Case({"x": (IMAGE, signed)}, "GradientReversal"),
     "Gather": Case({"x": (IMAGE, signed)}, "Gather"),
     "Scatter": Case({"x": (IMAGE, signed)}, "Scatter"),
     "Unpooling": Case(

@@ -217,6 +217,16 @@ def label_specific_add(t):
     return add
 
 
+class Reversal(torch.autograd.Function):
+    @staticmethod
+    def forward(_, x):
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(_, gradient):
+        return -gradient
+
+
 def hinge_loss(t):
     labels = t["y"].long()
 
@@ -379,6 +389,10 @@ CASES = {
     "Slice": lambda t: lambda: [part.clone() for part in t["x"].chunk(4, 1)],
     "Split": lambda t: lambda: [t["x"].view_as(t["x"]), t["x"].view_as(t["x"])],
     "Flip": lambda t: lambda: t["x"].flip(3),
+    "Reverse": lambda t: lambda: t["x"].flip(0),
+    "Transpose": lambda t: lambda: t["x"].permute(3, 0, 1, 2).contiguous(),
+    "GradientScaler": lambda t: lambda: Reversal.apply(t["x"]),
+    "GradientReversal": lambda t: lambda: Reversal.apply(t["x"]),
     "Gather": lambda t: lambda: t["x"].clone(),
     "Scatter": lambda t: lambda: t["x"].clone(),
     "Unpooling": mask_unpool,

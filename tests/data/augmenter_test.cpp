@@ -260,7 +260,8 @@ TEST_F(MeanFile, WrongOnesAreErrors) {
   EXPECT_THAT(bad_input_of([&] { augmenter(shorter); }), HasSubstr("= 24 values, but holds 23"));
   write_file(path("mean"), std::string("\x0a\xff junk"));
   EXPECT_THAT(bad_input_of([&] { augmenter(shorter); }), HasSubstr("not a binary BlobProto"));
-  EXPECT_THAT(bad_input_of([&] { augmenter("mean_file: \"/none\""); }), HasSubstr("/none"));
+  EXPECT_THAT(bad_input_of([&] { augmenter("mean_file: \"/none\""); }),
+              AllOf(HasSubstr("layer \""), HasSubstr("\": mean_file: cannot open \"/none\"")));
 }
 
 TEST(Augmenter, ContradictionsAreErrors) {

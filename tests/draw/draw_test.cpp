@@ -166,11 +166,13 @@ TEST_F(Draw, SettingsInAFewWords) {
       "stride: 2 } }"
       "layer { name: 'all' type: 'Pooling' bottom: 'p' top: 'all' pooling_param { global_pooling: true } }"
       "layer { name: 'l' type: 'LRN' bottom: 'all' top: 'l' lrn_param { local_size: 3 alpha: 0.5 } }" +
-      inner_product("ip", "l", "ip", 5) + softmax_loss("ip"));
+      "layer { name: 'n' type: 'Normalize' bottom: 'l' top: 'n' normalize_param { normalize_type: 'L2' } }" +
+      inner_product("ip", "n", "ip", 5) + softmax_loss("ip"));
   EXPECT_EQ(row_named(picture, "c")->settings, "6, 3x1, stride 2, pad 1x0, dilation 2, group 3");
   EXPECT_EQ(row_named(picture, "p")->settings, "average 2x2, stride 2");
   EXPECT_EQ(row_named(picture, "all")->settings, "max of all");
   EXPECT_EQ(row_named(picture, "l")->settings, "local_size 3, alpha 0.5");
+  EXPECT_EQ(row_named(picture, "n")->settings, "normalize_type \"L2\"");
   EXPECT_EQ(row_named(picture, "ip")->settings, "5");
 }
 

@@ -111,10 +111,16 @@ TEST(UpgradeDepth, HalfSpecifiedWindowsAreRefused) {
                " } }");
     });
   };
-  expect_contains(conv("kernel_l: 3 kernel_d: 3 kernel_size: 3"), "give one of the two");
   expect_contains(conv("kernel_depth: 3"), "layer \"c\" (Convolution): kernel_depth needs kernel_size");
   expect_contains(conv("kernel_size: 3 temporal_stride: 2"), "need the kernel's length");
   expect_contains(conv("kernel_d: 3 kernel_size: 3 stride: 2"), "stride needs stride_d beside it");
+  expect_contains(conv("kernel_l: 3 kernel_size: 3 stride: 2"), "stride needs stride_l beside it");
+  expect_contains(conv("kernel_l: 3 kernel_d: 3 kernel_size: 3"), "give one of the two");
+  expect_contains(conv("kernel_l: 3"), "kernel_l needs kernel_size");
+  expect_contains(conv("kernel_l: 3 kernel_size: [3, 3]"), "kernel_l goes with one kernel_size");
+  expect_contains(conv("kernel_size: 3 stride_l: 2"), "kernel_depth, kernel_l or kernel_shape");
+  expect_contains(conv("kernel_l: 3 kernel_size: 3 pad_d: 1 pad: [1, 1]"), "pad_d goes with one pad");
+  expect_contains(conv("kernel_depth: 3 kernel_size: 3 pad_l: 1"), "kernel_l with stride_l and pad_l");
   expect_contains(conv("kernel_depth: 3 kernel_size: 3 pad_d: 1"), "keep one kind");
   expect_contains(conv("kernel_depth: 3 kernel_size: [3, 3]"), "goes with one kernel_size");
   expect_contains(conv("kernel_shape { dim: 3 } kernel_size: 3"), "either as a list or as a shape");

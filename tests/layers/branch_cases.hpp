@@ -17,6 +17,8 @@ inline const std::vector<GradientCase> kCases = {
     {"bn_windows", "type: 'BN' bn_param { scale_filler { value: 1 } decay: 0.9 var_eps: 1e-3 }", {kImages}},
     {"bn_without_average", "type: 'BN' bn_param { moving_average: false }", {kScores}},
     {"flip", "type: 'Flip' flip_param { flip_height: true }", {kImages}},
+    {"reverse", "type: 'Reverse'", {kScores}},
+    {"reverse_axes", "type: 'Reverse' reverse_param { axis: -1 axis: 1 }", {kImages}},
     {"unpooling_fixed", fixed("kernel_size: 3 stride: 2 pad: 1"), {kImages}},
     {"unpooling_average",
      "type: 'Unpooling' unpooling_param { unpool: AVE kernel_size: 3 stride: 2 unpool_h: 8 unpool_w: 10 }",

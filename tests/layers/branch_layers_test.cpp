@@ -84,6 +84,64 @@ TEST(Flip, ReversesRowsAndColumns) {
   EXPECT_EQ(run("type: 'Flip' flip_param { flip_width: false }", {image}, {x}), x);
 }
 
+TEST(Reverse, ReversesTheOrderAlongAxes) {
+  const Values x{0, 1, 2, 3, 4, 5};
+  const Shape rows{3, 2};
+  const auto reversed = [&](const std::string& settings) {
+    return run("type: 'Reverse' " + settings, {rows}, {x});
+  };
+  EXPECT_EQ(reversed(""), (Values{4, 5, 2, 3, 0, 1}));
+  EXPECT_EQ(reversed("reverse_param { axis: 1 }"), (Values{1, 0, 3, 2, 5, 4}));
+  EXPECT_EQ(reversed("reverse_param { axis: -1 }"), (Values{1, 0, 3, 2, 5, 4}));
+  EXPECT_EQ(reversed("reverse_param { axis: 0 axis: 1 }"), (Values{5, 4, 3, 2, 1, 0}));
+  const std::string start = "type: 'Reverse' reverse_param { axis: ";
+  EXPECT_NE(refusal(start + "2 }", {rows}).find("axis 2 does not exist; input"), std::string::npos);
+  EXPECT_NE(refusal(start + "-3 }", {rows}).find("has 2 axes"), std::string::npos);
+  EXPECT_NE(refusal(start + "1 axis: -1 }", {rows}).find("axis 1 is named twice"), std::string::npos);
+}
+
+TEST(GradientScaler, ReversesTheGradientMoreAndMore) {
+  const Values x = spread_values(6, 1), dy = spread_values(6, 2);
+  const auto expect_factor = [&](Bench& bench, double factor) {
+    bench.set_input(0, x);
+    bench.forward();
+    EXPECT_EQ(bench.output(), x);
+    EXPECT_TRUE(bench.outputs[0]->data.same_memory(bench.inputs[0]->data));
+    bench.backward(dy);
+    Values expected = dy;
+    for (double& value : expected) value *= factor;
+    expect_near(bench.input_gradient(), expected, 1e-14);
+  };
+  const std::string type = "type: 'GradientScaler' ";
+  Bench bench(type + "gradient_scaler_param { lower_bound: 0.25 upper_bound: 2 alpha: 3 max_iter: 40 }",
+              {Shape{2, 3}}, 1);
+  bench.pass.passes = 2;
+  for (const int iteration : {0, 1, 10, 39, 40, 1000})
+    for (const int sub : {0, 1}) {
+      bench.pass.draw = 2 * iteration + sub;
+      const double progress = std::min(1.0, iteration / 40.0);
+      expect_factor(bench, -(0.25 + 1.75 * (2 / (1 + std::exp(-3 * progress)) - 1)));
+    }
+  Bench plain(type, {Shape{2, 3}}, 1);
+  expect_factor(plain, 0);
+  plain.pass.draw = 1;
+  expect_factor(plain, -(2 / (1 + std::exp(-10)) - 1));
+  Bench reversal("type: 'GradientReversal'", {Shape{2, 3}}, 1);
+  for (reversal.pass.draw = 0; reversal.pass.draw < 3; ++reversal.pass.draw) expect_factor(reversal, -1);
+}
+
+TEST(GradientScaler, RefusesWhatHasNoMeaning) {
+  const auto refused = [](const std::string& settings) {
+    return refusal("type: 'GradientScaler' gradient_scaler_param { " + settings + " }", {Shape{2, 3}});
+  };
+  EXPECT_NE(refused("lower_bound: 2").find("lower_bound not above upper_bound; found 2 and 1"),
+            std::string::npos);
+  EXPECT_NE(refused("upper_bound: inf").find("must be finite"), std::string::npos);
+  EXPECT_NE(refused("alpha: -1").find("alpha must be finite and not negative; found -1"), std::string::npos);
+  EXPECT_NE(refused("alpha: inf").find("alpha must be finite"), std::string::npos);
+  EXPECT_NE(refused("max_iter: 0").find("max_iter must be at least 1; found 0"), std::string::npos);
+}
+
 TEST(Unpooling, PutsPixelsIntoTheMiddleOfTheirWindows) {
   Bench bench(fixed("kernel_size: 3 stride: 2 pad: 1"), {Shape{1, 1, 2, 2}}, 1);
   EXPECT_EQ(bench.outputs[0]->shape, (Shape{1, 1, 3, 3}));  // 2 * 1 + 3 - 2

@@ -388,6 +388,22 @@ TEST(ClusterGroundtruth, KeepsTheFirstAndWarnsOnce) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
+TEST(ClusterGroundtruth, OneDeviceWarnsForAll) {
+  CellMap map;
+  for (std::size_t i = 0; i < 2; ++i) map.state(0, i, 1, {10.0 * static_cast<double>(i), 1, 18, 9});
+  const auto warnings = [&](const std::string& settings) {
+    ::testing::internal::CaptureStderr();
+    Clusters first("ClusterGroundtruth", settings, map), second("ClusterGroundtruth", settings, map);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  for (int run = 0; run < 2; ++run) {
+    const std::string text = warnings("max_boxes: 1");
+    const std::size_t first = text.find("only the first 1 (max_boxes)");
+    EXPECT_NE(first, std::string::npos) << "run " << run;
+    EXPECT_EQ(text.find("max_boxes", first + 30), std::string::npos) << text;
+  }
+}
+
 TEST(ClusterGroundtruth, HasAListForEachClassAndSample) {
   Bench bench(
       "type: 'ClusterGroundtruth' cluster_boxes_param { image_size_x: 32 image_size_y: 35 num_classes: 2 "

@@ -54,6 +54,7 @@ inline const std::vector<GradientCase> kCases = {
     {"spp", spp("pyramid_height: 3"), {kImage}},
     {"spp_ave", spp("pyramid_height: 2 pool: AVE"), {kImage}},
     {"normalize_plain", "type: 'Normalize'", {kSmall}},
+    {"normalize_lengths", "type: 'Normalize' normalize_param { bp_norm: true }", {kSmall}, 2},
     {"normalize_pixels", "type: 'Normalize' normalize_param { }", {kSmall}},
     {"normalize_shared", norm("eps: 0.1"), {kSmall}},
     {"normalize_channels", norm("channel_shared: false"), {kSmall}},

@@ -174,6 +174,25 @@ TEST(Normalize, MakesUnitVectors) {
   EXPECT_EQ(Bench(norm(""), {shape}, 1).layer().parameters()[0].shape, Shape());
 }
 
+TEST(Normalize, ShowsTheLengths) {
+  const Shape shape{1, 2, 2};
+  for (const bool bp : {false, true}) {
+    Bench bench(cat("type: 'Normalize' normalize_param { bp_norm: ", bp, " }"), {shape}, 2);
+    EXPECT_EQ(bench.outputs[1]->shape, (Shape{1, 1, 2}));
+    bench.set_input(0, {3, 0, 4, 2});
+    bench.forward();
+    expect_near(bench.output(1), {std::sqrt(25 + 1e-6), std::sqrt(4 + 1e-6)}, 1e-14);
+    bench.backward({Values(4, 0), {10, 100}});
+    const Values of_lengths{30 / std::sqrt(25 + 1e-6), 0, 40 / std::sqrt(25 + 1e-6),
+                            200 / std::sqrt(4 + 1e-6)};
+    expect_near(bench.input_gradient(), bp ? of_lengths : Values(4, 0), 1e-12);
+    if (!bp) continue;
+    bench.outputs[0]->grad = Tensor();
+    bench.layer().backward(bench.pass, bench.outputs, {true}, bench.inputs);
+    expect_near(bench.input_gradient(), of_lengths, 1e-12);
+  }
+}
+
 /// They take channels-last images as they come, with the same results.
 TEST(SmallLayers, KeepChannelsLastImages) {
   const Shape shape{2, 3, 4, 3};
@@ -293,7 +312,7 @@ TEST(SmallLayers, RefuseWhatDoesNotFit) {
            {spp("pyramid_height: 3 pool: STOCHASTIC"), {image}, "STOCHASTIC"},
            {"type: 'Normalize'", {Shape{3}}, "axis 1"},
            {"type: 'Normalize' normalize_param { normalize_type: 'L1' }", {image}, "normalize_type \"L1\""},
-           {"type: 'Normalize' normalize_param { bp_norm: true }", {image}, "bp_norm"},
+           {"type: 'Normalize' normalize_param { fix_gradient: true }", {image}, "fix_gradient"},
            {"type: 'Axpy'", {Shape{2, 3}, image, image}, "one factor"},
            {"type: 'Axpy'", {Shape{2, 4}, image, Shape{2, 4, 6, 5}}, "one shape"},
            {batch_reduction("level: 2 reduction_param { axis: 1 } level: 1"), {image}, "cover 5"},

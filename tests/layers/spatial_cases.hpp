@@ -58,6 +58,7 @@ inline const std::vector<Case> kCases = {
     {"interp_zoom", "type: 'Interp' interp_param { zoom_factor: 3 pad_beg: -1 }", {kSmall}},
     {"interp_shrink", "type: 'Interp' interp_param { shrink_factor: 2 pad_beg: -1 pad_end: -1 }", {kImage}},
     {"permute", "type: 'Permute' permute_param { order: [0, 2, 3, 1] }", {kSmall}},
+    {"transpose", "type: 'Transpose' transpose_param { dim: [3, 0, 2, 1] }", {kSmall}},
     {"permute_rest", "type: 'Permute' permute_param { order: 2 }", {Shape{2, 3, 4}}},
     {"reorg", "type: 'Reorg' reorg_param { stride: 2 }", {Shape{1, 4, 4, 2}}},
     {"reorg_reverse", "type: 'Reorg' reorg_param { stride: 2 reverse: true }", {Shape{2, 8, 3, 2}}},

@@ -86,6 +86,20 @@ TEST(Permute, PutsAxesIntoTheOrderAskedFor) {
   EXPECT_NE(refusal(start + "order: 2 }", {Shape{2, 3}}).find("axis 2"), std::string::npos);
 }
 
+TEST(Transpose, IsAPermuteThatNamesEveryAxis) {
+  const std::string start = "type: 'Transpose' transpose_param { ";
+  Bench bench(start + "dim: 2 dim: 0 dim: 1 }", {Shape{1, 2, 3}}, 1);
+  EXPECT_EQ(bench.outputs[0]->shape, (Shape{3, 1, 2}));
+  bench.set_input(0, counting(6));
+  bench.forward();
+  EXPECT_EQ(bench.output(), (Values{0, 3, 1, 4, 2, 5}));
+  EXPECT_NE(refusal(start + "dim: 1 dim: 0 }", {Shape{2, 3, 4}}).find("has 3 axes, found 2"),
+            std::string::npos);
+  EXPECT_NE(refusal(start + "dim: 1 dim: 1 }", {Shape{2, 3}}).find("dim names axis 1 twice"),
+            std::string::npos);
+  EXPECT_NE(refusal(start + "dim: 0 dim: -1 }", {Shape{2, 3}}).find("dim names axis -1"), std::string::npos);
+}
+
 /// Darknet's loop, with the sizes of the input.
 Values reorganized(const Shape& in, std::int64_t stride, bool reverse, const Values& x) {
   const std::int64_t w = in[3], h = in[2], c = in[1], each = c / (stride * stride);

@@ -390,11 +390,16 @@ class WideRandomNet : public NetDrawing {
             f);
         return;
       case 1:
-        add({"Flip", one_of("", "flip_param { flip_height: true }"), {from}}, f);
+        if (below(2) == 0)
+          add({"Flip", one_of("", "flip_param { flip_height: true }"), {from}}, f);
+        else
+          add({"Reverse", one_of("reverse_param { axis: 1 }", "reverse_param { axis: [2, -1] }"), {from}}, f);
         return;
       case 2: {
         const std::size_t turned =
-            add({"Permute", "permute_param { order: [0, 1, 3, 2] }", {from}}, {f.c, f.w, f.h});
+            below(2) == 0
+                ? add({"Permute", "permute_param { order: [0, 1, 3, 2] }", {from}}, {f.c, f.w, f.h})
+                : add({"Transpose", "transpose_param { dim: [0, 1, 3, 2] }", {from}}, {f.c, f.w, f.h});
         if (below(2) == 0) add_function(turned);
         return;
       }

@@ -62,11 +62,11 @@ TEST(HelpField, EveryFieldOfSolversNetsAndLayersHasANote) {
   messages.insert(caffe::SolverParameter::descriptor());
   messages.insert(caffe::NetParameter::descriptor());
   for (const std::string& type : registered_layer_types()) {
-    const std::string& field = layer_info(type).message;
-    if (field.empty()) continue;
-    const auto* found = caffe::LayerParameter::descriptor()->FindFieldByName(field);
-    ASSERT_NE(found, nullptr) << type;
-    collect(found->message_type(), messages);
+    for (const std::string& field : layer_info(type).messages()) {
+      const auto* found = caffe::LayerParameter::descriptor()->FindFieldByName(field);
+      ASSERT_NE(found, nullptr) << type;
+      collect(found->message_type(), messages);
+    }
   }
   int fields = 0;
   for (const Descriptor* message : messages)
@@ -147,6 +147,14 @@ TEST(LayerTypes, ShowAllTheirSettings) {
             HasSubstr("transform_param (TransformationParameter): Output is (pixel - mean)"),
             HasSubstr("softmax_param (SoftmaxParameter)"), HasSubstr("loss_param (LossParameter)")));
   EXPECT_THAT(describe_layer_types({"HDF5Data"}, false), Not(HasSubstr("transform_param")));
+  EXPECT_THAT(describe_layer_types({"FocalLoss"}, false),
+              AllOf(HasSubstr("\nfocal_loss_param (FocalLossParameter)"),
+                    HasSubstr("\nsoftmax_focal_loss_param (FocalLossParameter)"),
+                    HasSubstr("\nsoftmax_param (SoftmaxParameter)"), HasSubstr("\nloss_param (")));
+  EXPECT_THAT(describe_layers(false),
+              HasSubstr("detectnet_groundtruth_param, detectnet_augmentation_param, transform_param\n"));
+  EXPECT_THAT(describe_field("SoftmaxParameter", false), HasSubstr("settings of FocalLoss, "));
+  EXPECT_THAT(describe_field("TransformationParameter", false), Not(HasSubstr("settings of")));
   google::protobuf::ListValue types;
   ASSERT_TRUE(
       google::protobuf::util::JsonStringToMessage(describe_layer_types({"Data", "ReLU"}, true), &types).ok());

@@ -93,7 +93,8 @@ layer { name: 'drop' type: 'Permute' bottom: 'rnn' top: 'drop' permute_param { o
 /// Layers of face recognition nets: parameters that a rule or a projection changes, a margin that decays.
 inline const char* const kFaces = R"(
 layer { name: 'flip8' type: 'Flip' bottom: 'bn2' top: 'flip8' }
-layer { name: 'face8' type: 'InnerProduct' bottom: 'flip8' top: 'face8' inner_product_param { num_output: 6 weight_filler { type: 'xavier' } } }
+layer { name: 'turned8' type: 'Transpose' bottom: 'flip8' top: 'turned8' transpose_param { dim: [0, 2, 3, 1] } }
+layer { name: 'face8' type: 'InnerProduct' bottom: 'turned8' top: 'face8' inner_product_param { num_output: 6 weight_filler { type: 'xavier' } } }
 layer { name: 'other8' type: 'InnerProduct' bottom: 'drop' top: 'other8' inner_product_param { num_output: 6 weight_filler { type: 'xavier' } } }
 layer { name: 'center8' type: 'CenterLoss' bottom: 'face8' bottom: 'label' top: 'center8' loss_weight: 0.02
   center_loss_param { num_output: 5 center_filler { type: 'xavier' } } }
@@ -102,6 +103,11 @@ layer { name: 'margin8' type: 'MarginInnerProduct' bottom: 'face8' bottom: 'labe
 layer { name: 'angle8' type: 'SoftmaxWithLoss' bottom: 'margin8' bottom: 'label' top: 'angle8' loss_weight: 0.3 }
 layer { name: 'cosine8' type: 'CosineSimilarity' bottom: 'face8' bottom: 'other8' top: 'cosine8' }
 layer { name: 'alike8' type: 'Reduction' bottom: 'cosine8' top: 'alike8' loss_weight: -0.1 reduction_param { operation: MEAN } }
+layer { name: 'reversal8' type: 'GradientScaler' bottom: 'face8' top: 'reversal8'
+  gradient_scaler_param { lower_bound: 0.1 upper_bound: 0.5 alpha: 2 max_iter: 6 } }
+layer { name: 'backwards8' type: 'Reverse' bottom: 'reversal8' top: 'backwards8' reverse_param { axis: 1 } }
+layer { name: 'domain8' type: 'InnerProduct' bottom: 'backwards8' top: 'domain8' inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }
+layer { name: 'confused8' type: 'SoftmaxWithLoss' bottom: 'domain8' bottom: 'label' top: 'confused8' loss_weight: 0.2 }
 )";
 
 /// Faster R-CNN: a label l stands for a box of class l + 1 at l, 2; anchors and regions are drawn.

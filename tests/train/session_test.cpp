@@ -92,6 +92,34 @@ TEST_P(SessionOn, GoesBackToASnapshot) {
   EXPECT_FLOAT_EQ(session.metrics().rate, 0.05F);
 }
 
+/// The gradient of p is -c, so p grows by the rate times the sum of all c, whatever iter_size is.
+TEST(Session, ReversesGradientsByTheIterationOfTheRun) {
+  TrainingCase of = usual_case(6);
+  of.solver = "base_lr: 0.05 lr_policy: 'fixed' random_seed: 3 display: 0 iter_size: 2 ";
+  of.net += R"(
+layer { name: "p" type: "Parameter" top: "p" parameter_param { shape { dim: 1 } } include { phase: TRAIN } }
+layer { name: "reversal" type: "GradientScaler" bottom: "p" top: "reversal" include { phase: TRAIN }
+        gradient_scaler_param { lower_bound: 0.5 upper_bound: 2 alpha: 1 max_iter: 4 } }
+layer { name: "value" type: "Reduction" bottom: "reversal" top: "value" loss_weight: 1 include { phase: TRAIN } })";
+  const TrainingFolder folder;
+  const auto expected = [](int iterations) {
+    double sum = 0;
+    for (int i = 0; i < iterations; ++i)
+      sum += 0.05 * (0.5 + 1.5 * (2 / (1 + std::exp(-std::min(1.0, i / 4.0))) - 1));
+    return sum;
+  };
+  TrainOptions options = options_of(of, folder, 1);
+  {
+    Session session(options);
+    session.step(2);
+    EXPECT_NEAR(session.parameter("p", 0).values[0], expected(2), 1e-6);
+    options.snapshot = session.snapshot();
+  }
+  Session resumed(options);
+  resumed.step(4);
+  EXPECT_NEAR(resumed.parameter("p", 0).values[0], expected(6), 1e-6);
+}
+
 /// The solver's snapshot_before_train: once, with the number of the iteration where the training starts.
 TEST_P(SessionOn, SavesBeforeItTrains) {
   TrainingCase of = usual_case(4);

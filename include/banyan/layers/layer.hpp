@@ -263,6 +263,12 @@ struct LayerInfo {
   int (*sync_group_size)(const caffe::LayerParameter&) = nullptr;
   /// One sample of each input of the examples. An input without a gradient holds integers in [0, 4).
   std::vector<Shape> inputs = {};
+  /// Further fields that hold settings, besides loss_param of losses and transform_param of layers that bring
+  /// data.
+  std::vector<std::string> further = {};
+
+  /// `message` and `further`.
+  std::vector<std::string> messages() const;
 };
 
 /// One line per layer type, in the layer's own file:

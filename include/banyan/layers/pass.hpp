@@ -47,6 +47,7 @@ struct Pass {
   std::int64_t iteration = 0;
   /// Number of the forward training pass: iteration * iter_size + sub-iteration. Key of random numbers.
   std::int64_t draw = 0;
+  std::int64_t passes = 1;  ///< forward training passes of an iteration: iter_size
   std::uint64_t seed = 0;
   /// `draw` in device memory for kernels: written by Net::prepare, set by the Net.
   const std::uint64_t* draw_on_device = nullptr;

@@ -102,12 +102,17 @@ std::vector<FoundField> fields_named(const std::string& name) {
   return found;
 }
 
-/// Types of layers whose settings are in this message.
+/// Types of layers whose settings are in this message, unless those of all that bring data are.
 std::vector<std::string> types_with(const Descriptor& message) {
   std::vector<std::string> types;
+  if (&message == caffe::TransformationParameter::descriptor()) return types;
   for (const std::string& type : registered_layer_types()) {
-    const auto* field = caffe::LayerParameter::descriptor()->FindFieldByName(layer_info(type).message);
-    if (field != nullptr && field->message_type() == &message) types.push_back(type);
+    const std::vector<std::string> fields = layer_info(type).messages();
+    if (std::any_of(fields.begin(), fields.end(), [&](const std::string& name) {
+          const auto* field = caffe::LayerParameter::descriptor()->FindFieldByName(name);
+          return field != nullptr && field->message_type() == &message;
+        }))
+      types.push_back(type);
   }
   return types;
 }

@@ -1,6 +1,5 @@
 // `trainer layers`: every type of layer, as its code describes itself.
 #include <algorithm>
-#include <iomanip>
 #include <sstream>
 
 #include "banyan/base/error.hpp"
@@ -16,11 +15,11 @@ namespace banyan {
 namespace {
 
 struct TypeRow {
-  std::string type, inputs, outputs, layout, in_place, settings, about;
+  std::string type, inputs, outputs, layout, in_place, about, settings;
 };
 /// All but the last, which has no width.
 constexpr std::string TypeRow::*kColumns[] = {&TypeRow::type,   &TypeRow::inputs,   &TypeRow::outputs,
-                                              &TypeRow::layout, &TypeRow::in_place, &TypeRow::settings};
+                                              &TypeRow::layout, &TypeRow::in_place, &TypeRow::about};
 
 std::string count_of(int least, int most) {
   if (most < 0) return cat(least, " or more");
@@ -55,8 +54,8 @@ TypeRow describe(const std::string& type) {
           traits.view != View::none ? "a view"
           : traits.in_place         ? "yes"
                                     : "no",
-          info.message,
-          info.about};
+          info.about,
+          join(info.messages(), ", ")};
 }
 
 /// Without the closing brace.
@@ -70,10 +69,7 @@ std::string open_json(const TypeRow& row) {
 /// The fields of LayerParameter that hold settings of the type.
 std::vector<const google::protobuf::FieldDescriptor*> settings_of(const std::string& type) {
   const std::unique_ptr<Layer> layer = plain_layer(type);
-  std::vector<std::string> names;
-  if (!layer_info(type).message.empty()) names.push_back(layer_info(type).message);
-  if (type == "DetectNetTransformation")
-    names.insert(names.end(), {"detectnet_augmentation_param", "transform_param"});
+  std::vector<std::string> names = layer_info(type).messages();
   // HDF5Data refuses it.
   if (dynamic_cast<data::BatchSource*>(layer.get()) != nullptr && type != "HDF5Data")
     names.emplace_back("transform_param");
@@ -134,7 +130,7 @@ std::string describe_layers(bool json) {
     out << "[" << join(objects, ",\n ") << "]\n";
     return out.str();
   }
-  rows.insert(rows.begin(), {"type", "inputs", "outputs", "layout", "in place", "settings", "what it does"});
+  rows.insert(rows.begin(), {"type", "inputs", "outputs", "layout", "in place", "what it does", "settings"});
   std::vector<int> widths;
   for (const auto column : kColumns) {
     std::size_t widest = 0;
@@ -142,9 +138,13 @@ std::string describe_layers(bool json) {
     widths.push_back(static_cast<int>(widest) + 2);
   }
   for (const TypeRow& row : rows) {
-    for (std::size_t c = 0; c < widths.size(); ++c)
-      out << std::left << std::setw(widths[c]) << row.*kColumns[c];
-    out << row.about << "\n";
+    std::string line;
+    for (std::size_t c = 0; c < widths.size(); ++c) {
+      line += row.*kColumns[c];
+      if (c + 1 < widths.size() || !row.settings.empty())
+        line.append(static_cast<std::size_t>(widths[c]) - (row.*kColumns[c]).size(), ' ');
+    }
+    out << line << row.settings << "\n";
   }
   return out.str();
 }
