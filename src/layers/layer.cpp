@@ -33,7 +33,7 @@ void Layer::ensure(Context& context, Tensor& tensor, const Shape& shape, DType d
   const bool usable = tensor.defined() && &tensor.device() == &context.device() && tensor.dtype() == dtype;
   if (usable && tensor.shape() == shape && tensor.layout() == layout) return;
   // Memory may be freed: work enqueued on it must be done first.
-  if (tensor.defined() && (!usable || shape.count() > tensor.count())) context.synchronize();
+  if (tensor.defined() && !(usable && tensor.has_room_for(shape))) context.synchronize();
   if (usable)
     tensor.resize(shape, layout);
   else

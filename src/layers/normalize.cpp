@@ -122,7 +122,8 @@ class NormalizeLayer : public Layer {
 };
 
 const RegisterLayer<NormalizeLayer> registered_normalize(
-    "Normalize", {.about = "vectors of length 1, with a learned scale if norm_param is given",
+    "Normalize", {.about = "vectors of length 1, with a learned scale if norm_param is given; with "
+                           "normalize_param, their lengths too",
                   .message = "norm_param",
                   .examples = {"", "eps: 1e-10", "across_spatial: false channel_shared: false"},
                   .further = {"normalize_param"}});

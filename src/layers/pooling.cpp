@@ -171,7 +171,8 @@ void PoolingLayer::setup(const Blobs& inputs, const Blobs& outputs) {
   read_kernel();
   read_pad_and_stride();
   if (axes != 4) traits_.layout = LayoutRule::contiguous;
-  traits_.by_sample = axes == 4 && outputs.size() == 1;
+  const bool draws = method() == ops::PoolingMethod::stochastic && options().phase == Phase::train;
+  traits_.by_sample = axes == 4 && outputs.size() == 1 && !draws;
   if (axes > 4 && method() == ops::PoolingMethod::stochastic)
     refuse("STOCHASTIC pooling needs at most 2 spatial axes; there are ", axes - 2);
   if (axes > 4 && outputs.size() > 1)

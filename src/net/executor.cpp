@@ -63,7 +63,6 @@ void Executor::bind(const Plan& plan, Activations& activations) {
 }
 
 void Executor::bind_parts() {
-  part_runs_.clear();
   for (const SampleParts& planned : plan_->parts) {
     PartRun& run = part_runs_.emplace_back();
     std::set<int> touched;
@@ -95,6 +94,7 @@ void Executor::bind_parts() {
 void Executor::bind_memory() {
   const std::vector<PlannedTensor>& planned = plan_->tensors;
   // Views go first: memory that grows must not need room for old and new together.
+  part_runs_.clear();
   const std::int64_t needed =
       std::max<std::int64_t>(plan_->bytes, 1);  // a net that consists of sources plans nothing
   bool grows = !memory_.defined() || memory_.count() < needed;
@@ -204,21 +204,39 @@ void Executor::forward(Pass& pass) {
   }
 }
 
-void Executor::run_parts(std::size_t number, Pass& pass) {
-  const PartRun& run = part_runs_[number];
-  const auto bind = [&](const std::vector<Tensor>& data) {
-    for (std::size_t k = 0; k < run.tensors.size(); ++k) {
-      Blob& blob = tensor(run.tensors[k]);
+/// Binds the tensors of a run to a part of the samples, and to all of them in the end, whatever ends it.
+class Executor::BoundParts {
+ public:
+  BoundParts(Executor& executor, const PartRun& run) : executor_(executor), run_(run) {}
+  ~BoundParts() {
+    bind(run_.whole);
+    for (const int t : run_.tensors) executor_.tensor(t).shape = executor_.plan_->tensors[t].shape;
+  }
+  BoundParts(const BoundParts&) = delete;
+  BoundParts& operator=(const BoundParts&) = delete;
+
+  void bind(const std::vector<Tensor>& data) {
+    for (std::size_t k = 0; k < run_.tensors.size(); ++k) {
+      Blob& blob = executor_.tensor(run_.tensors[k]);
       blob.data = data[k];
       blob.shape = data[k].shape();
     }
-  };
-  for (const std::vector<Tensor>& part : run.parts) {
-    bind(part);
-    for (std::size_t i = plan_->parts[number].first; i < plan_->parts[number].end; ++i) run_forward(i, pass);
   }
-  bind(run.whole);
-  for (const int t : run.tensors) tensor(t).shape = plan_->tensors[t].shape;
+
+ private:
+  Executor& executor_;
+  const PartRun& run_;
+};
+
+void Executor::run_parts(std::size_t number, Pass& pass) {
+  const PartRun& run = part_runs_[number];
+  const SampleParts& planned = plan_->parts[number];
+  BoundParts bound(*this, run);
+  for (const std::vector<Tensor>& part : run.parts) {
+    bound.bind(part);
+    for (std::size_t i = planned.first; i < planned.end; ++i)
+      if (&part == &run.parts.front() || plan_->steps[i].does_something()) run_forward(i, pass);
+  }
 }
 
 void Executor::run_forward(std::size_t index, Pass& pass) {

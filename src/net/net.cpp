@@ -284,9 +284,8 @@ void Net::observe_layers(Executor::LayerHook before, Executor::LayerHook after) 
 
 void Net::probe_layers(std::function<void(int layer)> after_forward) {
   executor_->probe(std::move(after_forward));
-  if (plan_.parts.empty()) return;
   policy_.cache = 0;
-  reshape();
+  if (!plan_.parts.empty()) reshape();
 }
 
 void Net::release_activations() {

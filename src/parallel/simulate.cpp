@@ -191,17 +191,20 @@ class Replay {
   /// Everybody waits for other machines. Next in time, a bucket comes to the uplink, the uplink goes on, or a
   /// sum arrives.
   void go_on_above() {
+    enum class Next { uplink, values, sum } next = Next::uplink;
+    std::size_t bucket = 0;
     double time = uplink_.next();
-    std::optional<std::size_t> sum, values;
+    const auto consider = [&](Next what, std::size_t b, double at) {
+      if (at < time) next = what, bucket = b, time = at;
+    };
     for (std::size_t b = 0; b < summed_.size(); ++b) {
-      if (summed_[b] != kNotSent && summed_[b] > now_above_ && summed_[b] < time) time = summed_[b], sum = b;
-      if (summed_here_[b] != kNotSent && !brought_[b] && summed_here_[b] <= time)
-        time = summed_here_[b], values = b, sum.reset();
+      if (summed_here_[b] != kNotSent && !brought_[b]) consider(Next::values, b, summed_here_[b]);
+      if (summed_[b] != kNotSent && summed_[b] > now_above_) consider(Next::sum, b, summed_[b]);
     }
-    if (values) {
-      brought_[*values] = true;
-      uplink_.bring(*values, bytes_of(*values), time);
-    } else if (sum) {
+    if (next == Next::values) {
+      brought_[bucket] = true;
+      uplink_.bring(bucket, bytes_of(bucket), time);
+    } else if (next == Next::sum) {
       now_above_ = time;
     } else if (std::isfinite(time)) {
       if (const auto done = uplink_.go_on()) summed_[done->first] = done->second;

@@ -10,13 +10,19 @@ Tensor::Tensor(Device& device, Shape shape, DType dtype, Layout layout)
   base_ = storage_->data();
 }
 
+bool Tensor::has_room_for(const Shape& shape) const {
+  if (!defined() || storage_.use_count() > 1) return false;
+  const std::size_t needed = static_cast<std::size_t>(shape.count()) * size_of(dtype_);
+  const auto offset =
+      static_cast<std::size_t>(static_cast<const char*>(base_) - static_cast<const char*>(storage_->data()));
+  return offset + needed <= storage_->bytes();
+}
+
 void Tensor::resize(const Shape& shape, Layout layout) {
   if (!defined()) runtime_failure("an undefined tensor cannot be resized to ", shape.to_string());
   if (shape == shape_ && layout == layout_) return;
-  const std::size_t needed = static_cast<std::size_t>(shape.count()) * size_of(dtype_);
-  const auto offset =
-      static_cast<std::size_t>(static_cast<char*>(base_) - static_cast<char*>(storage_->data()));
-  if (storage_.use_count() > 1 || offset + needed > storage_->bytes()) {
+  if (!has_room_for(shape)) {
+    const std::size_t needed = static_cast<std::size_t>(shape.count()) * size_of(dtype_);
     Device& device = storage_->device();
     // The old block is freed first: a growing tensor must not need room for both. If memory runs out, the
     // tensor is left undefined.

@@ -1,6 +1,8 @@
 // Steps that run for some samples at a time: which ones, and what they compute.
 #include "banyan/net/sample_parts.hpp"
 
+#include <utility>
+
 #include "net/net_test_tools.hpp"
 
 namespace banyan {
@@ -137,6 +139,38 @@ TEST(SampleParts, FollowTheBatch) {
   }
 }
 
+/// What a user has filled stays: the first samples of what was there.
+TEST(SampleParts, KeepInputsOfSmallerBatches) {
+  NetBench bench;
+  const auto whole = bench.make(branches(6), tested(0)), parts = bench.make(branches(6), tested(1));
+  for (Net* net : {whole.get(), parts.get()}) {
+    outputs_of(bench, *net);
+    net->find_blob("data")->shape.set_dim(0, 4);
+    net->reshape();
+    net->forward(bench.pass);
+  }
+  ASSERT_FALSE(parts->plan().parts.empty());
+  for (const char* blob : {"data", "ip"})
+    EXPECT_EQ(values_of<float>(bench.context, parts->find_blob(blob)->data),
+              values_of<float>(bench.context, whole->find_blob(blob)->data))
+        << blob;
+}
+
+TEST(SampleParts, GoOnAfterAFailure) {
+  NetBench bench;
+  const auto net = bench.make(branches(5), tested(1));
+  const Outputs expected = outputs_of(bench, *net);
+  for (const auto& layer : net->layers()) {
+    if (layer->name() != "c2") continue;
+    Tensor& weights = layer->parameters()[0].value;
+    const Tensor kept = std::exchange(weights, Tensor());
+    EXPECT_THROW(net->forward(bench.pass), Error);
+    weights = kept;
+  }
+  EXPECT_EQ(net->find_blob("data")->shape[0], 5);
+  EXPECT_TRUE(outputs_of(bench, *net) == expected);
+}
+
 TEST(SampleParts, AreOnlyForNetsWhoseParametersStayAndThatNobodyObserves) {
   NetBench bench;
   NetOptions changing = tested(1), training = tested(1), separate = tested(1);
@@ -161,24 +195,57 @@ TEST(SampleParts, AreOnlyForNetsWhoseParametersStayAndThatNobodyObserves) {
   EXPECT_EQ(calls, 2 * static_cast<int>(whole->layers().size()));
 }
 
+TEST(SampleParts, StayAwayFromProbedNetsThatGrow) {
+  NetBench bench;
+  const auto net = bench.make(branches(1), tested(1));
+  ASSERT_THAT(net->plan().parts, IsEmpty());
+  net->probe_layers([](int) {});
+  net->find_blob("data")->shape.set_dim(0, 4);
+  net->reshape();
+  EXPECT_THAT(net->plan().parts, IsEmpty());
+}
+
 TEST(SampleParts, AreInThePlansText) {
   NetBench bench;
   const auto net = bench.make(branches(4), tested(1));
   EXPECT_THAT(to_text(net->graph(), net->plan()), testing::HasSubstr(": 1 sample at a time"));
 }
 
-/// Random numbers belong to places in the batch: the layer whose dropout stays on in tests runs for all.
-TEST(SampleParts, LeaveDropoutOfTestsWhole) {
-  std::string text = branches(4);
+/// Random numbers belong to places in the batch: a layer that draws some in a test runs for all samples.
+TEST(SampleParts, LeaveLayersThatDrawWhole) {
   const std::string relu = "layer { name: 'r1' type: 'ReLU' bottom: 'c1' top: 'c1' } ";
-  text.replace(text.find(relu), relu.size(),
-               relu +
-                   "layer { name: 'drop' type: 'Dropout' bottom: 'c1' top: 'c1' dropout_param { "
-                   "sample_weights_test: true } } ");
-  NetBench bench;
-  const auto whole = bench.make(text, tested(0)), parts = bench.make(text, tested(1));
-  ASSERT_FALSE(parts->plan().parts.empty());
-  EXPECT_TRUE(outputs_of(bench, *parts) == outputs_of(bench, *whole));
+  for (const char* drawing :
+       {"type: 'Dropout' bottom: 'c1' top: 'c1' dropout_param { sample_weights_test: true }",
+        "type: 'Dropout' bottom: 'c1' top: 'c1' phase: TRAIN",
+        "type: 'Pooling' bottom: 'c1' top: 'drawn' phase: TRAIN pooling_param { pool: STOCHASTIC "
+        "kernel_size: 2 "
+        "stride: 1 }",
+        "type: 'Eltwise' bottom: 'c1' bottom: 'c1' top: 'drawn' phase: TRAIN eltwise_param { operation: "
+        "STOCHASTIC_SUM coeff: 0.5 coeff: 0.5 }"}) {
+    SCOPED_TRACE(drawing);
+    std::string text = branches(4);
+    text.replace(text.find(relu), relu.size(), cat(relu, "layer { name: 'draws' ", drawing, " } "));
+    // Between layers that may run in parts.
+    text +=
+        "layer { name: 'more' type: 'Power' bottom: 'seen' top: 'more' } "
+        "layer { name: 'most' type: 'Power' bottom: 'more' top: 'most' } ";
+    if (text.find("'drawn'") != std::string::npos)
+      text +=
+          "layer { name: 'after' type: 'Power' bottom: 'drawn' top: 'after' } "
+          "layer { name: 'last' type: 'Power' bottom: 'after' top: 'last' } ";
+    NetBench bench;
+    const auto whole = bench.make(text, tested(0)), parts = bench.make(text, tested(1));
+    ASSERT_FALSE(parts->plan().parts.empty());
+    for (Net* net : {whole.get(), parts.get()}) {
+      Tensor& data = net->find_blob("data")->data;
+      copy_from_host(bench.context, wavy<float>(data.count()).data(), data);
+      net->forward(bench.pass);
+    }
+    for (const Blob* output : whole->outputs())
+      EXPECT_EQ(values_of<float>(bench.context, parts->find_blob(output->name)->data),
+                values_of<float>(bench.context, output->data))
+          << output->name;
+  }
 }
 
 }  // namespace

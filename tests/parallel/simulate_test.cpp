@@ -409,6 +409,16 @@ TEST(Simulate, SumsFromOtherMachinesAreTakenInTheOrderOfTheirArrival) {
               0.114, 1e-9);
 }
 
+TEST(Simulate, SumsThatArriveBringNoOtherBucketForward) {
+  constexpr LinkCost kLink{1e-3, 4e6};
+  SimulatedMachine pairs = box_of(2, kLink, kLink);
+  pairs.network = {2, kLink};
+  // 16,000 bytes are summed by device 0 after 5 ms; before that, after 3.2 ms, the sum of 400 bytes has come
+  // back to device 1. Then half of the 16,000 bytes take 3 ms to the other machine and 3 ms back, and device
+  // 1 fetches them from 11 to 16 ms.
+  EXPECT_NEAR(simulate_buckets(pairs, {{0, 4000, 0, 0}, {4000, 100, 0, 1}}, {0, 0}, 16000), 0.016, 1e-9);
+}
+
 TEST(Simulate, BackwardHidesWhatIsReadyEarly) {
   const SimulatedMachine machine = box_of(4, {10e-6, 10e9}, {10e-6, 10e9});
   const std::int64_t many = 25'000'000;

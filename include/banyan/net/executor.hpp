@@ -80,6 +80,7 @@ class Executor {
     std::vector<std::vector<Tensor>> parts;
     std::vector<Tensor> whole;
   };
+  class BoundParts;
   std::vector<PartRun> part_runs_;
   Tensor memory_;  ///< holds all activations and gradients that are planned together
   Tensor loss_, partial_loss_, seed_;

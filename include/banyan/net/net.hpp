@@ -121,7 +121,8 @@ class Net {
   /// a Filter passes on.
   const Blobs& outputs() const { return outputs_; }
   double loss_weight(const Blob& blob) const;
-  /// Does its data outlive a pass? Other blobs share memory.
+  /// Does its data outlive a pass? Other blobs share memory, and what they hold after it may be of a part of
+  /// the samples.
   bool keeps(const Blob& blob) const;
   /// Is it a share of a global value (LayerTraits::shares)?
   bool output_is_share(const Blob& blob) const;

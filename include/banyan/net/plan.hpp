@@ -89,6 +89,7 @@ struct PlanStep {
   std::uint64_t fresh = 0;  ///< bit k: the layer overwrites that of parameter k
   std::vector<int> clears;  ///< zeroed before the layer runs
   bool completes = false;   ///< backward: a parameter's gradient is complete and can be exchanged
+  bool does_something() const { return runs_layer || !copies.empty(); }  ///< forward, without losses
 };
 
 struct Plan {

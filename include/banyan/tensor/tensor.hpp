@@ -38,6 +38,8 @@ class Tensor {
   /// allocates new storage. If the count changed, the contents are undefined.
   void resize(const Shape& shape, Layout layout);
   void resize(const Shape& shape) { resize(shape, layout_); }
+  /// Does resize() to this shape keep the storage?
+  bool has_room_for(const Shape& shape) const;
 
   /// The same memory with another shape of the same count; the memory order must be the logical order (see
   /// is_contiguous).

@@ -163,15 +163,19 @@ std::string check_file(const std::string& path, const CheckOptions& options, Fin
     const std::string text = io::read_text_file(path);
     caffe::SolverParameter solver;
     caffe::NetParameter net;
-    const io::TextProblems as_solver = io::find_text_problems(text, path, solver);
     const io::TextProblems as_net = io::find_text_problems(text, path, net);
-    if (as_solver.texts.empty() && as_net.texts.empty() && solver.ByteSizeLong() + net.ByteSizeLong() == 0) {
-      findings.problem(cat(path, ": expected the description of a net or a solver, found nothing"));
-      return;
+    // Only a net has layers, though more fields of theirs than that may be unknown.
+    bool is_net = net.layer_size() + net.layers_size() > 0;
+    io::TextProblems as_solver;
+    if (!is_net) {
+      as_solver = io::find_text_problems(text, path, solver);
+      if (as_solver.texts.empty() && as_net.texts.empty() &&
+          solver.ByteSizeLong() + net.ByteSizeLong() == 0) {
+        findings.problem(cat(path, ": expected the description of a net or a solver, found nothing"));
+        return;
+      }
+      is_net = as_net.texts.size() < as_solver.texts.size();
     }
-    // A net may have more fields that are not known than layers, each of which is unknown in a solver.
-    const bool is_net =
-        net.layer_size() + net.layers_size() > 0 || as_net.texts.size() < as_solver.texts.size();
     const io::TextProblems& problems = is_net ? as_net : as_solver;
     const ToldLayers told = report_text(problems, options.unknown_fields, findings);
     what = is_net ? "a net" : "a solver";
