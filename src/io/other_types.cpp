@@ -13,12 +13,6 @@
 namespace banyan::io {
 namespace {
 
-constexpr const char* kCtc =
-    "no operator sums over the alignments of a sequence; with a label for each time step SoftmaxWithLoss "
-    "trains such nets";
-constexpr const char* kCtcDecoder =
-    "it decodes scores of nets that CTC trains, which is not here either; do so on the net's outputs "
-    "afterwards";
 constexpr const char* kC3dDeconvolution = "C3D's nets with deconvolutions";
 constexpr const char* kDeformable =
     "no operator samples at learned offsets; a Convolution with dilation widens the view too";
@@ -70,9 +64,10 @@ constexpr std::array kOthers{
         "with HDF5Data"},
     OtherType{"CReLU", "branches of Caffe",
               "Power with scale: -1, Concat with the maps themselves and ReLU compute the same"},
-    OtherType{"CTCDecoder", "branches for reading text", kCtcDecoder},
-    OtherType{"CTCGreedyDecoder", "branches for reading text", kCtcDecoder},
-    OtherType{"CTCLoss", "branches for reading text", kCtc},
+    OtherType{"CTCDecoder", "a branch for reading text",
+              "it searches several paths, or names a class for each time step; CTCGreedyDecoder gives the "
+              "labels of "
+              "the best path, of scores with time steps x sequences x classes"},
     OtherType{
         "ChannelScale", "caffe-windows",
         "it multiplies the channels at each position by one number; Scale with axis: 0 does so with a "
@@ -92,7 +87,6 @@ constexpr std::array kOthers{
               "Concat, need none"},
     OtherType{"CrossCorrelation", "branches for tracking",
               "no operator convolves maps with other maps as weights"},
-    OtherType{"CtcLoss", "branches for reading text", kCtc},
     OtherType{"DecodeBBox", "MS-CNN and Cascade R-CNN",
               "no operator moves regions by what a head predicts for the next one; a net with one head "
               "(Faster R-CNN) needs none"},
@@ -255,8 +249,10 @@ constexpr std::array kOthers{
               "HDF5Data"},
     OtherType{"VolumeData", "C3D", kLmdb},
     OtherType{"VoxelSoftmaxLoss", kC3dDeconvolution, "SoftmaxWithLoss does the same, over volumes, too"},
-    OtherType{"WarpCTC", "branches for reading text", kCtc},
-    OtherType{"WarpCTCLoss", "branches for reading text", kCtc},
+    OtherType{
+        "WarpCTC", "branches for reading text",
+        "no description says how it reads labels; WarpCTCLoss, CtcLoss and CTCLoss compute CTC, each with "
+        "its branch's form of the labels"},
     OtherType{"WassersteinLoss", "branches of Caffe", kUndescribed},
     OtherType{
         "WeightedEuclideanLoss", "branches of Caffe",

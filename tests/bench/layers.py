@@ -69,6 +69,22 @@ def below(limit):
     return lambda shape, noise: repeated(lambda: noise.randrange(limit), math.prod(shape))
 
 
+def above_blank(limit):
+    """Classes from 1 on."""
+    return lambda shape, noise: repeated(lambda: noise.randrange(1, limit), math.prod(shape))
+
+
+def columns_of_labels(labels, limit):
+    """Time steps x sequences: so many labels each, then -1."""
+
+    def draw(shape, noise):
+        values = array.array("f", (noise.randrange(limit) for _ in range(labels * shape[1])))
+        values.extend([-1.0] * (math.prod(shape) - len(values)))
+        return values
+
+    return draw
+
+
 def continued(shape, noise):
     """Sequences that begin with the first time step."""
     return array.array("f", [0.0] * shape[1] + [1.0] * (shape[1] * (shape[0] - 1)))
@@ -510,6 +526,26 @@ CASES = {
     ),
     "SoftmaxWithFocalLoss": Case(
         {"x": ((64, 1000), signed), "y": ((64,), below(1000))}, "SoftmaxWithFocalLoss", constant=("y",)
+    ),
+    "CTCLoss": Case(
+        {"x": ((80, 32, 100), signed), "marks": ((80, 32), continued), "y": ((80, 32), columns_of_labels(20, 99))},
+        "CTCLoss",
+        constant=("marks", "y"),
+    ),
+    "WarpCTCLoss": Case(
+        {"x": ((80, 32, 100), signed), "y": ((32, 20), above_blank(100))}, "WarpCTCLoss", constant=("y",)
+    ),
+    "CtcLoss": Case(
+        {"x": ((80, 32, 100), signed), "y": ((32, 20), above_blank(100))},
+        "CtcLoss ctc_loss_param { alphabet_size: 100 time_step: 80 }",
+        constant=("y",),
+    ),
+    "CTCGreedyDecoder": Case({"x": ((80, 32, 100), signed)}, "CTCGreedyDecoder", constant=("x",), passes=1),
+    "LabelsequenceAccuracy": Case(
+        {"x": ((32, 80, 100), signed), "y": ((32, 20), above_blank(100))},
+        "LabelsequenceAccuracy",
+        constant=("x", "y"),
+        passes=1,
     ),
     "LabelSpecificAdd": Case(
         {"x": ((64, 10000), signed), "y": ((64,), below(10000))},

@@ -209,6 +209,24 @@ def focal_loss(t):
     return loss
 
 
+def ctc_loss(labels, blank):
+    """The mean of the sequences; labels: sequences x labels."""
+
+    def of(t):
+        steps, sequences, _ = t["x"].shape
+        targets = labels(t["y"]).long().contiguous()
+        lengths = [torch.full((sequences,), length) for length in (steps, targets.shape[1])]
+        return lambda: F.ctc_loss(F.log_softmax(t["x"], 2), targets, *lengths, blank, reduction="none").mean()
+
+    return of
+
+
+def best_paths(scores, blank):
+    """Of sequences x time steps x classes: the classes, and which of them are labels."""
+    best = scores.argmax(2)
+    return best, (best != blank) & (best != F.pad(best, (1, 0), value=-1)[:, :-1])
+
+
 def label_specific_add(t):
     def add():
         own = F.one_hot(t["y"].long(), t["x"].shape[1]).bool() & (t["x"] > 0.35)
@@ -410,6 +428,11 @@ CASES = {
     "SoftmaxFocalLoss": focal_loss,
     "SoftmaxWithFocalLoss": focal_loss,
     "LabelSpecificAdd": label_specific_add,
+    "CTCLoss": ctc_loss(lambda y: y[:20].T, 99),
+    "WarpCTCLoss": ctc_loss(lambda y: y, 0),
+    "CtcLoss": ctc_loss(lambda y: y, 0),
+    "CTCGreedyDecoder": lambda t: lambda: best_paths(t["x"].transpose(0, 1), 0)[0],
+    "LabelsequenceAccuracy": lambda t: lambda: best_paths(t["x"], 0)[1].sum(1),
     "HingeLoss": hinge_loss,
     "MultinomialLogisticLoss": lambda t: lambda: F.nll_loss(t["x"].log(), t["y"].long()),
     "InfogainLoss": infogain_loss,

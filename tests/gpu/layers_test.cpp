@@ -9,6 +9,7 @@
 
 #include "io/hdf5_maker.hpp"
 #include "layers/branch_cases.hpp"
+#include "layers/ctc_cases.hpp"
 #include "layers/every_layer.hpp"
 #include "layers/function_cases.hpp"
 #include "layers/layer_cases.hpp"
@@ -45,6 +46,7 @@ std::vector<Group> groups() {
           {"Branches", branch_cases::kCases},
           {"Losses", loss_cases::kCases},
           {"Ohem", loss_cases::kOhemCases},
+          {"Ctc", ctc_cases::kCases},
           {"Spatial", spatial},
           {"WithoutInputs", without_inputs}};
 }

@@ -237,6 +237,51 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"mvn", "type: 'MVN'", Shape{2, 3}}),
     [](const auto& info) { return info.param.name; });
 
+/// Its batch is axis 1. The gradient is that of the sum, the loss the mean.
+TEST(CtcLoss, OfNDevicesIsThatOfOne) {
+  const std::string text = "type: 'CtcLoss' ctc_loss_param { alphabet_size: 3 time_step: 4 }";
+  const std::int64_t total = 5;
+  const Values scores = spread_values(4 * total * 3, 1, 2), labels = integers(2 * total, 3, 2);
+  struct Part {
+    Values loss, gradient;
+  };
+  const auto run = [&](Bench& bench, std::int64_t first, std::int64_t batch) {
+    Values own;
+    for (std::int64_t t = 0; t < 4; ++t)
+      own.insert(own.end(), scores.begin() + (t * total + first) * 3,
+                 scores.begin() + (t * total + first + batch) * 3);
+    bench.set_input(0, own);
+    bench.set_input(1, Values(labels.begin() + 2 * first, labels.begin() + 2 * (first + batch)));
+    bench.forward();
+    bench.backward(Values{0.7});
+    return Part{bench.output(), bench.input_gradient()};
+  };
+  Bench alone(text, {Shape{4, total, 3}, Shape{total, 2}}, 1);
+  const Part whole = run(alone, 0, total);
+  const std::int64_t firsts[] = {0, 2, 2, total};
+  MeetingPoint point(3);
+  std::vector<Part> parts(3);
+  run_replicas(point, [&](int rank) {
+    BenchOptions options;
+    options.rank = rank;
+    options.devices = 3;
+    const std::int64_t batch = firsts[rank + 1] - firsts[rank];
+    Bench bench(text, {Shape{4, batch, 3}, Shape{batch, 2}}, 1, options);
+    FakeExchange exchange(point, rank);
+    bench.pass.exchange = &exchange;
+    parts[static_cast<std::size_t>(rank)] = run(bench, firsts[rank], batch);
+  });
+  EXPECT_NEAR(parts[0].loss[0] + parts[1].loss[0] + parts[2].loss[0], whole.loss[0], kTolerance);
+  Values gradient;
+  for (std::int64_t t = 0; t < 4; ++t)
+    for (int rank = 0; rank < 3; ++rank) {
+      const std::int64_t row = 3 * (firsts[rank + 1] - firsts[rank]);
+      const auto from = parts[static_cast<std::size_t>(rank)].gradient.begin() + t * row;
+      gradient.insert(gradient.end(), from, from + row);
+    }
+  expect_near(gradient, whole.gradient, kTolerance, "gradient");
+}
+
 TEST(SyncGroups, ShareStatisticsAmongNeighboursOnly) {
   const Case tested{"", "type: 'SyncBN' bn_param { sync_group_size: 2 " + kFillers + " }", Shape{3, 4}};
   const std::vector<Results> four = Replicas(tested).run_shared({2, 2, 2, 2});

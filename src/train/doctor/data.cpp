@@ -42,6 +42,11 @@ std::int64_t of_sample(const caffe::LayerParameter&, const Shape& scores) {
   return scores.axes() > 0 ? scores.count(1) : 0;
 }
 
+/// With CTC's blank, which fills up the labels of a sequence.
+std::int64_t of_sequence(const caffe::LayerParameter& layer, const Shape& scores) {
+  return layer.bottom_size() == 2 ? along(scores, 2) : 0;
+}
+
 constexpr LabelReader kReaders[] = {
     {"SoftmaxWithLoss", 1, of_softmax, of_loss},
     {"SoftmaxWithLossOHEM", 1, of_softmax, of_loss},
@@ -49,6 +54,11 @@ constexpr LabelReader kReaders[] = {
     {"SoftmaxFocalLoss", 1, of_softmax, of_loss},
     {"SoftmaxWithFocalLoss", 1, of_softmax, of_loss},
     {"LabelSpecificAdd", 1, of_sample, none},
+    {"CTCLoss", 2, [](const caffe::LayerParameter&, const Shape& scores) { return along(scores, 2); },
+     [](const caffe::LayerParameter&, std::vector<double>& values) { values.push_back(-1); }},
+    {"WarpCTCLoss", 1, of_sequence, none},
+    {"CtcLoss", 1, of_sequence, none},
+    {"LabelsequenceAccuracy", 1, of_sequence, none},
     {"Accuracy", 1,
      [](const caffe::LayerParameter& layer, const Shape& scores) {
        return along(scores, layer.accuracy_param().axis());
