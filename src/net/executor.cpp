@@ -138,8 +138,9 @@ void Executor::place(std::int64_t PlannedTensor::*offset, Tensor Blob::*member, 
 /// The blob's shape, which may be for other samples than the planned one, or as many of these as the plan has
 /// room for.
 Shape Executor::held(int number) const {
-  const PlannedTensor& planned = plan_->tensors[number];
-  return planned.samples > 0 ? planned.held() : tensor(number).shape;
+  Shape shape = tensor(number).shape;
+  if (const std::int64_t samples = plan_->tensors[number].samples; samples > 0) shape.set_dim(0, samples);
+  return shape;
 }
 
 /// Where a tensor's shape is no longer the bound one, binds a part of the same memory.

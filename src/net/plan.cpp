@@ -291,12 +291,6 @@ class StepMaker {
 
 }  // namespace
 
-Shape PlannedTensor::held() const {
-  Shape part = shape;
-  if (samples > 0) part.set_dim(0, std::min(samples, shape[0]));
-  return part;
-}
-
 Plan make_plan(const Graph& graph, const Activations& activations, const ParameterStore& parameters,
                const std::vector<double>& costs, const PlanPolicy& policy) {
   Plan plan;

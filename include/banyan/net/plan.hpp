@@ -46,8 +46,6 @@ struct PlannedTensor {
   bool zeroed = false;  ///< where memory is new; only outside
   /// Its memory, or that of the tensor that it shares, holds so many samples at a time; 0: all.
   std::int64_t samples = 0;
-  /// Of what that memory holds.
-  Shape held() const;
 };
 
 /// A tensor's data or gradient in the activations' memory, or the gradient of a parameter, and the steps

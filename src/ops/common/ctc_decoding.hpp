@@ -92,10 +92,9 @@ void ctc_best_paths_on(Context& context, const Tensor& scores, const CtcScores& 
   require_count("ctc_best_paths", scores, of.steps * of.sequences * of.classes);
   require_count("ctc_best_paths, labels", decoded, of.steps * of.sequences);
   dispatch_float(scores.dtype(), "ctc_best_paths", [&]<class T>() {
-    Backend::for_each_long(
-        context, of.sequences, of.steps * of.classes,
-        detail::CtcBestPath<T>{of, rule, scores.data<T>(), detail::data_or_null<T>(marks), decoded.data<T>(),
-                               penalties.defined() ? penalties.data<T>() : nullptr});
+    Backend::for_each_long(context, of.sequences, of.steps * of.classes,
+                           detail::CtcBestPath<T>{of, rule, scores.data<T>(), detail::optional_data<T>(marks),
+                                                  decoded.data<T>(), detail::optional_data<T>(penalties)});
   });
 }
 

@@ -242,9 +242,9 @@ void ctc_targets_on(Context& context, const CtcInput& input, const CtcSizes& siz
                                               from.skips_blanks,
                                               input.collapse,
                                               from.labels.data<T>(),
-                                              detail::data_or_null<T>(input.marks),
-                                              detail::data_or_null<T>(input.steps),
-                                              detail::data_or_null<T>(input.counts),
+                                              detail::optional_data<T>(input.marks),
+                                              detail::optional_data<T>(input.steps),
+                                              detail::optional_data<T>(input.counts),
                                               state.targets.data<std::int32_t>(),
                                               state.lengths.data<std::int32_t>()});
   });

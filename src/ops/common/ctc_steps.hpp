@@ -1,8 +1,8 @@
 // Where the sequences of CTC end.
 #pragma once
 
-#include "banyan/tensor/tensor.hpp"
 #include "ops/common/backend.hpp"
+#include "ops/common/optional_data.hpp"
 
 namespace banyan::ops::detail {
 
@@ -21,12 +21,6 @@ BANYAN_HOST_DEVICE inline std::int64_t marked_steps(const T* marks, std::int64_t
   std::int64_t t = 1;
   while (t < steps && !ends_before(marks, sequences, n, t)) ++t;
   return t;
-}
-
-/// Of a tensor that may be undefined.
-template <class T>
-const T* data_or_null(const Tensor& tensor) {
-  return tensor.defined() ? tensor.data<T>() : nullptr;
 }
 
 }  // namespace banyan::ops::detail

@@ -12,6 +12,7 @@
 #include "banyan/ops/normalization.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/common/elementwise.hpp"
+#include "ops/common/optional_data.hpp"
 
 namespace banyan::ops {
 
@@ -255,16 +256,6 @@ struct AddAffineGradients {
     if (grad_bias != nullptr) grad_bias[c] = static_cast<T>(static_cast<double>(grad_bias[c]) + sums[c]);
   }
 };
-
-/// Data of a tensor that may be undefined.
-template <class T>
-const T* optional_data(const Tensor& tensor) {
-  return tensor.defined() ? tensor.data<T>() : nullptr;
-}
-template <class T>
-T* optional_data(Tensor& tensor) {
-  return tensor.defined() ? tensor.data<T>() : nullptr;
-}
 
 /// body(NormalizeForward) with the activation of `affine`.
 template <class T, class Body>
