@@ -8,6 +8,9 @@
 // the same weights. The branches with the first name write `group`, those with the second do not; either may
 // be left out or written here. Both use num_output, bias_term, the fillers, and kernel, pad, stride and
 // dilation in either form.
+#include <algorithm>
+
+#include "banyan/ops/expanded_convolution.hpp"
 #include "banyan/ops/functions.hpp"
 #include "convolution_base.hpp"
 
@@ -26,10 +29,18 @@ class ConvolutionLayer : public ConvolutionBase {
     geometry_.group = group(geometry_.in_channels);
     check_group(geometry_.in_channels, geometry_.out_channels);
     declare_parameters();
+    const auto all_are = [](const std::vector<std::int64_t>& lengths, std::int64_t wanted) {
+      return std::ranges::all_of(lengths, [&](std::int64_t length) { return length == wanted; });
+    };
+    const bool one_image = is_image_ && inputs.size() == 1;
+    traits_.pointwise = one_image && geometry_.group == 1 && all_are(geometry_.kernel, 1) &&
+                        all_are(geometry_.stride, 1) && all_are(geometry_.pad, 0);
+    traits_.fuses_pointwise = one_image && dtype() == DType::f32 && ops::can_expand(geometry_);
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;
+    if (pass.fused.expansion.on()) return forward_expanded(context, pass.fused, outputs[0]->data);
     const Tensor weight = weight_for_operator(parameters_[0].value);
     const bool fused = convolution(context).fuse_activation(pass.fused.output);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -51,6 +62,15 @@ class ConvolutionLayer : public ConvolutionBase {
   virtual std::int64_t group(std::int64_t) const { return settings().group(); }
 
  private:
+  void forward_expanded(Context& context, const Fused& fused, Tensor& output) {
+    const auto& [input, its_weight, its_bias, its_end] = fused.expansion;
+    const ops::Expansion expansion{its_weight->value, its_bias == nullptr ? none_ : its_bias->value, its_end};
+    const bool ends = fused.output.kind != ops::Activation::Kind::elu;
+    ops::expand_and_convolve(context, geometry_, *input, expansion, parameters_[0].value, bias(),
+                             ends ? fused.output : ops::Activation(), output);
+    if (!ends) ops::activate(context, fused.output, output);
+  }
+
   std::int64_t input_channels() const override { return geometry_.in_channels; }
 
   std::int64_t output_length(int axis, const Blob& input) const override {

@@ -54,6 +54,11 @@ void Executor::bind(const Plan& plan, Activations& activations) {
       fused.slope = &scale.parameters()[traits.channel_slope];
       if (traits.channel_bias >= 0) fused.bias = &scale.parameters()[traits.channel_bias];
     }
+    if (step.expansion >= 0) {
+      const std::vector<Parameter>& parameters = layers_[step.expansion]->parameters();
+      fused.expansion = {&tensor(step.inputs[0]).data, &parameters[0],
+                         parameters.size() > 1 ? &parameters[1] : nullptr, step.expanded};
+    }
     if (step.drop_layer >= 0) fused.dropping = layers_[step.drop_layer]->traits().dropping;
     if (step.addend >= 0) fused.addend = &tensor(step.addend).data;
     if (step.kept_output >= 0) fused.kept_output = &tensor(step.kept_output).data;

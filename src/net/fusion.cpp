@@ -121,6 +121,31 @@ class FusionSearch {
 
 }  // namespace
 
+void fuse_expansions(const Graph& graph, const std::vector<bool>& converts,
+                     const std::function<bool(int layer)>& pays, std::vector<Fusion>& fusions) {
+  for (int index = 0; index < static_cast<int>(graph.layers.size()); ++index) {
+    const GraphLayer& layer = graph.layers[index];
+    if (!layer.traits.fuses_pointwise || converts[index] || fusions[index].forward_elsewhere) continue;
+    // Back over the activation that the pointwise convolution runs.
+    std::vector<int> left_out{graph.blobs[layer.inputs[0]].producer};
+    if (fusions[left_out[0]].forward_elsewhere && graph.layers[left_out[0]].traits.activation.on())
+      left_out.push_back(graph.blobs[graph.layers[left_out[0]].inputs[0]].producer);
+    const int pointwise = left_out.back();
+    const Fusion& own = fusions[pointwise];
+    const bool possible = graph.layers[pointwise].traits.pointwise && !converts[pointwise] &&
+                          own.output.kind != ops::Activation::Kind::elu && !own.forward_elsewhere &&
+                          own.drop_layer < 0 && own.sum_layer < 0 && own.affine < 0 && pays(pointwise);
+    const bool unseen = std::all_of(left_out.begin(), left_out.end(), [&](int other) {
+      const GraphLayer& part = graph.layers[other];
+      return part.outputs.size() == 1 && !part.weighted() && graph.only_reader(part.outputs[0]) >= 0;
+    });
+    if (!possible || !unseen) continue;
+    fusions[index].expansion = pointwise;
+    fusions[index].expanded = own.output;
+    for (const int other : left_out) fusions[other].forward_elsewhere = fusions[other].left_out = true;
+  }
+}
+
 std::vector<int> find_affines(const Graph& graph, const std::vector<bool>& converts) {
   std::vector<int> found(graph.layers.size(), -1);
   for (std::size_t i = 0; i < graph.layers.size(); ++i) {

@@ -86,6 +86,8 @@ Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Contex
     policy_.fuse = options_.reuse_memory && options_.fuse;
     policy_.fuse_scale = options_.reuse_memory && options_.fuse_scale;
     policy_.cache = options_.parameters_stay ? options_.cache : 0;
+    const bool computes_plainly = options_.dtype == DType::f32 && context.device().math() == Math::full;
+    policy_.expansion_bytes = options_.parameters_stay && computes_plainly ? options_.expansion_bytes : 0;
     const bool saves = options_.reuse_memory && graph_.trains;
     const int segments = read_checkpoint(parameter);
     policy_.segments = saves ? segments : 1;
@@ -278,14 +280,14 @@ Plan Net::plan_without_in_place_abn() const {
 void Net::observe_layers(Executor::LayerHook before, Executor::LayerHook after) {
   executor_->observe(std::move(before), std::move(after));
   policy_.fuse = false;
-  policy_.cache = 0;
+  policy_.cache = policy_.expansion_bytes = 0;
   reshape();  // plans are for all samples, whatever a layer chose in the last pass
 }
 
 void Net::probe_layers(std::function<void(int layer)> after_forward) {
   executor_->probe(std::move(after_forward));
-  policy_.cache = 0;
-  if (!plan_.parts.empty()) reshape();
+  policy_.cache = policy_.expansion_bytes = 0;
+  reshape();
 }
 
 void Net::release_activations() {

@@ -28,14 +28,25 @@ std::vector<bool> conversions_of(const Activations& activations) {
   return converts;
 }
 
-Choices choose(const Graph& graph, const std::vector<bool>& converts, const std::vector<int>& affines,
-               const PlanPolicy& policy, Plan& plan) {
+Choices choose(const Graph& graph, const Activations& activations, const std::vector<bool>& converts,
+               const std::vector<int>& affines, const PlanPolicy& policy, Plan& plan) {
   Choices choices;
   choices.kept_by.assign(graph.layers.size(), -1);
   if (policy.in_place_abn) plan.in_place_abn = find_in_place_abn(graph, converts, affines);
   for (const InPlaceAbn& found : plan.in_place_abn) choices.kept_by[found.norm] = found.activation;
   choices.fusions =
       policy.fuse ? find_fusions(graph, converts, affines, choices.kept_by) : only_affines(affines);
+  const auto is_large = [&](int layer) {
+    const Blob& input = *activations.blobs[graph.layers[layer].inputs[0]];
+    const Blob& output = *activations.blobs[graph.layers[layer].outputs[0]];
+    const auto suits = [](const Blob& blob) {
+      return blob.dtype == DType::f32 && blob.layout == Layout::channels_last;
+    };
+    return suits(input) && suits(output) &&
+           output.shape.count(1) * static_cast<std::int64_t>(sizeof(float)) >= policy.expansion_bytes;
+  };
+  if (policy.fuse && policy.expansion_bytes > 0 && !graph.trains)
+    fuse_expansions(graph, converts, is_large, choices.fusions);
   return choices;
 }
 
@@ -67,7 +78,8 @@ std::vector<PartStep> part_steps(const Graph& graph, const TensorUses& uses, con
     const GraphLayer& layer = graph.layers[l];
     PartStep& step = steps.emplace_back();
     step.runs = !fusions[l].forward_elsewhere && !uses.layers[l].view;
-    const std::vector<int> tensors = tensors_of(uses.layers[l], fusions[l].addend);
+    const std::vector<int> tensors =
+        fusions[l].left_out ? layer.outputs : tensors_of(uses.layers[l], fusions[l].addend);
     const auto batch_of = [&](int tensor) {
       const Shape& shape = plan.tensors[tensor].shape;
       return shape.axes() == 0 ? 0 : shape[0];
@@ -84,8 +96,10 @@ std::vector<PartStep> part_steps(const Graph& graph, const TensorUses& uses, con
       if (owners.insert(owner_of(uses.data_of, tensor)).second)
         step.bytes += plan.tensors[tensor].shape.count() *
                       static_cast<std::int64_t>(size_of(plan.tensors[tensor].dtype));
-    for (const int owner : parameters.owner[l])
-      step.parameters += parameters.parameters[owner].count * static_cast<std::int64_t>(sizeof(float));
+    for (const std::size_t part : {static_cast<int>(l), fusions[l].expansion})
+      if (part < graph.layers.size())
+        for (const int owner : parameters.owner[part])
+          step.parameters += parameters.parameters[owner].count * static_cast<std::int64_t>(sizeof(float));
   }
   return steps;
 }
@@ -222,6 +236,8 @@ class StepMaker {
     step.addend = fusion.addend;
     step.affine = fusion.affine;
     step.drop_layer = fusion.drop_layer;
+    step.expansion = fusion.expansion;
+    step.expanded = fusion.expanded;
     if (const int activation = choices_.kept_by[action.layer]; activation >= 0) {
       step.kept_output = graph_.layers[activation].outputs[0];
       step.kept_activation = graph_.layers[activation].traits.activation;
@@ -298,7 +314,7 @@ Plan make_plan(const Graph& graph, const Activations& activations, const Paramet
   std::vector<int> affines(graph.layers.size(), -1);
   if (policy.fuse_scale) affines = find_affines(graph, converts);
   const Graph run = with_affines(graph, affines);
-  const Choices choices = choose(run, converts, affines, policy, plan);
+  const Choices choices = choose(run, activations, converts, affines, policy, plan);
   TensorUses uses = find_tensor_uses(run, activations, choices.fusions, choices.kept_by, costs);
   if (policy.reuse_memory) {
     share_data(uses);

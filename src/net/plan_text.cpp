@@ -77,6 +77,10 @@ std::vector<std::string> notes_of(const Graph& graph, const PlanStep& step) {
   if (step.runs_layer && step.affine >= 0)
     notes.push_back(cat("with the slope and bias of ", graph.layers[step.affine].name));
   if (step.runs_layer && !backward) {
+    if (step.expansion >= 0) {
+      const std::string end = step.expanded.on() ? cat(" and ", shown(step.expanded)) : "";
+      notes.push_back(cat("begins with ", graph.layers[step.expansion].name, end));
+    }
     if (step.addend >= 0) notes.push_back(cat("adds ", step.addend));
     const ops::Activation& end = step.addend >= 0 ? step.sum : step.output;
     if (end.on()) notes.push_back(cat("ends with ", shown(end)));

@@ -45,7 +45,15 @@ class Builder {
     use.backward_elsewhere = fusion.backward_elsewhere;
     use.repeatable = traits.repeatable;
     use.cost = cost;
-    add_inputs(index, use);
+    if (fusion.left_out) {
+      use.outputs.clear();
+      return;
+    }
+    // An expansion's input is not converted, so it is one of the graph's blobs.
+    if (fusion.expansion >= 0)
+      use.inputs = graph_.layers[fusion.expansion].inputs, use.converted_from = {-1};
+    else
+      add_inputs(index, use);
     if (use.view) show_input(layer, use);
     share_fused(layer, fusion);
   }

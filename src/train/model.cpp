@@ -16,6 +16,7 @@
 #include "banyan/net/fold.hpp"
 #include "banyan/net/fork_settings.hpp"
 #include "banyan/net/parameter_values.hpp"
+#include "banyan/ops/expanded_convolution.hpp"
 #include "banyan/ops/processor.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/log_lines.hpp"
@@ -220,7 +221,10 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
   net.dtype = tensor_type(options.precision);
   net.shapes_only = shapes_only;
   net.parameters_stay = options.phase == Phase::test;
-  if (device_->kind() == DeviceKind::cpu) net.cache = ops::shared_cache(device_->threads());
+  if (device_->kind() == DeviceKind::cpu) {
+    net.cache = ops::shared_cache(device_->threads());
+    net.expansion_bytes = ops::expansion_that_pays();
+  }
   net.reuse_memory = !options.keep_blobs;
   net.origin = options.model;
   net_ = std::make_unique<Net>(parameter, net, *context_, *activity_);

@@ -7,6 +7,7 @@
 //   convolution  oneDNN's kernels, rows, columns, products, turned, groups, Winograd and depthwise, for each pass over many
 //                shapes; ms
 //   bf16         3x3 convolutions of images stored in bf16: oneDNN's kernels and Winograd; ms
+//   expansion    a 1 x 1 convolution and the depthwise one after it, apart and as one operator; ms
 //   columns      gradients by columns, by the KiB of columns at a time; ms
 //   blocks       statistics of batch normalization, by the KiB of a block; us
 //   layout       oneDNN's kernels for channels-last tensors and for its own blocked layout; ms
@@ -23,10 +24,12 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "banyan/base/error.hpp"
+#include "banyan/ops/expanded_convolution.hpp"
 #include "banyan/ops/processor.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
@@ -236,6 +239,9 @@ std::vector<Case> depthwise() {
           of("MobileNet-v2", 16, 384, 14, 1),
           of("MobileNet-v2", 16, 576, 14, 2),
           of("MobileNet-v2", 16, 960, 7, 1),
+          of("MobileNet", 16, 64, 112, 2),
+          of("MobileNet", 16, 128, 56, 1),
+          of("MobileNet", 16, 256, 28, 1),
           of("MobileNet", 16, 512, 14, 1),
           of("MobileNet", 16, 1024, 7, 1),
           of("ShuffleNet", 16, 24, 56, 2),
@@ -413,6 +419,50 @@ void compare_narrow(Device& device, const Options& options) {
   }
 }
 
+/// The first two convolutions of MobileNet-v2's blocks: one after the other, and as one operator.
+void compare_expansions(Device& device, const Options& options) {
+  struct Pair {
+    std::int64_t batch, in, length, expanded, stride;
+  };
+  Context context(device);
+  print_header("expansion", {"apart", "together"});
+  for (const std::int64_t batch : {1, 16})
+    for (const Pair& p :
+         {Pair{batch, 16, 112, 96, 2}, Pair{batch, 24, 56, 144, 1}, Pair{batch, 24, 56, 144, 2},
+          Pair{batch, 32, 28, 192, 1}, Pair{batch, 32, 28, 192, 2}, Pair{batch, 64, 14, 384, 1},
+          Pair{batch, 96, 14, 576, 1}, Pair{batch, 96, 14, 576, 2}, Pair{batch, 160, 7, 960, 1}}) {
+      const Case first{"", p.batch, p.in, p.length, p.expanded, 1};
+      const Case second{"", p.batch, p.expanded, p.length, p.expanded, 3, p.stride, 1, 1, 0, p.expanded};
+      Tensor x = random_tensor(device, first.input()), y = random_tensor(device, second.output());
+      Tensor middle = random_tensor(device, first.output());
+      const ops::Activation clip = ops::clip_activation(0, 6);
+      const ops::Expansion expansion{random_tensor(device, first.weight(), Layout::contiguous),
+                                     random_tensor(device, {p.expanded}, Layout::contiguous), clip};
+      const Tensor w = random_tensor(device, second.weight(), Layout::contiguous);
+      const Tensor b = random_tensor(device, {p.expanded}, Layout::contiguous);
+      const auto one = ops::make_convolution(context, first.geometry(), DType::f32);
+      const auto two = ops::make_convolution(context, second.geometry(), DType::f32);
+      for (const auto& convolution : {one.get(), two.get()}) {
+        convolution->fuse_activation(clip);
+        convolution->weights_stay();
+      }
+      const bool pays = first.output().count(1) * 4 >= ops::expansion_that_pays();
+      std::ostringstream what;
+      what << "MobileNet-v2 " << p.batch << " x " << p.in << " x " << p.length << " x " << p.length << " to "
+           << p.expanded << ", stride " << p.stride;
+      compare(options, what.str(), 1e-3,
+              {{"apart",
+                [&] {
+                  one->forward(context, x, expansion.weight, expansion.bias, middle);
+                  two->forward(context, middle, w, b, y);
+                },
+                !pays},
+               {"together",
+                [&] { ops::expand_and_convolve(context, second.geometry(), x, expansion, w, b, clip, y); },
+                pays}});
+    }
+}
+
 void compare_columns(Device& device, const Options& options) {
   Context context(device);
   std::vector<std::int64_t> sizes;
@@ -541,13 +591,13 @@ void run(int count, char** words) {
       options.rounds = std::atoi(word.c_str() + 9);
     else if (word.starts_with("--only="))
       options.only = word.substr(7);
-    else if (word == "convolution" || word == "bf16" || word == "columns" || word == "blocks" ||
-             word == "layout")
+    else if (word == "convolution" || word == "bf16" || word == "expansion" || word == "columns" ||
+             word == "blocks" || word == "layout")
       parts.push_back(word);
     else
       bad_input(
           "usage: bench_kernels [--threads=1] [--rounds=7] [--only=TEXT] "
-          "[convolution|columns|blocks|layout...]");
+          "[convolution|bf16|expansion|columns|blocks|layout...]");
   }
   CpuDeviceOptions how;
   how.threads = options.threads;
@@ -559,6 +609,7 @@ void run(int count, char** words) {
   const auto wanted = [&](const char* part) { return parts.empty() || std::ranges::count(parts, part) > 0; };
   if (wanted("convolution")) compare_convolutions(*device, options);
   if (wanted("bf16")) compare_narrow(*device, options);
+  if (wanted("expansion")) compare_expansions(*device, options);
   if (wanted("columns")) compare_columns(*device, options);
   if (wanted("blocks")) compare_blocks(*device, options);
   if (wanted("layout")) compare_layouts(options);

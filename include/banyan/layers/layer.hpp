@@ -126,6 +126,9 @@ struct LayerTraits {
   Dropping dropping = {};                  ///< the same of dropout
   bool recovers_input = false;             ///< backward() can use Fused::kept_output instead of its input
   bool plain_sum = false;                  ///< output 0 is the sum of the inputs
+  /// Output 0 is a 1 x 1 convolution of images with the first parameter, plus the second if there is one.
+  bool pointwise = false;
+  bool fuses_pointwise = false;  ///< forward() can begin with one, see ops/expanded_convolution.hpp
   /// The layer multiplies each channel by the first of these parameters and adds the second; -1: it does not.
   int channel_slope = -1, channel_bias = -1;
   bool fuses_affine = false;  ///< forward() can end with such a layer, backward() begin with its gradients

@@ -24,8 +24,19 @@ struct Dropping {
   ops::PassKey key(const Pass& pass) const;
 };
 
+/// A 1 x 1 convolution whose only reader computes it (LayerTraits::pointwise).
+struct FusedExpansion {
+  const Tensor* input = nullptr;
+  const Parameter *weight = nullptr, *bias = nullptr;  ///< bias null: none
+  ops::Activation end;
+
+  bool on() const { return input != nullptr; }
+};
+
 /// What the plan made part of one layer's step.
 struct Fused {
+  /// forward() begins with it: the layer's own input has no data.
+  FusedExpansion expansion;
   /// Those of a Scale after a normalization that has no slope and bias itself (LayerTraits::fuses_affine);
   /// null: none.
   Parameter *slope = nullptr, *bias = nullptr;

@@ -7,6 +7,7 @@
 // follows, and a Scale after a batch normalization serves as its slope and bias.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "banyan/net/graph.hpp"
@@ -15,6 +16,9 @@ namespace banyan {
 
 /// For one layer: what it runs for others, and what others run for it.
 struct Fusion {
+  int expansion = -1;             ///< the 1 x 1 convolution before it that it runs
+  bool left_out = false;          ///< a later layer runs its forward pass and nobody sees its output
+  ops::Activation expanded;       ///< of `expansion`
   int affine = -1;                ///< the layer whose slope and bias it applies
   ops::Activation output, input;  ///< see Fused
   int drop_layer = -1;            ///< the layer whose dropout it runs
@@ -37,6 +41,10 @@ Graph with_affines(Graph graph, const std::vector<int>& affines);
 /// instead of its input, or -1 (in_place_abn.hpp).
 std::vector<Fusion> find_fusions(const Graph& graph, const std::vector<bool>& converts,
                                  const std::vector<int>& affines, const std::vector<int>& kept_by);
+/// Adds to fusions of a net that does not train: depthwise convolutions that run the 1 x 1 convolution before
+/// them, if `pays(its number)`. Results differ by rounding.
+void fuse_expansions(const Graph& graph, const std::vector<bool>& converts,
+                     const std::function<bool(int layer)>& pays, std::vector<Fusion>& fusions);
 /// `affines` alone.
 std::vector<Fusion> only_affines(const std::vector<int>& affines);
 

@@ -52,6 +52,10 @@ struct NetOptions {
   /// In nets without a backward pass: steps whose tensors take more bytes run for some samples at a time
   /// (net/sample_parts.hpp). 0: all run for all samples. Only with reuse_memory and parameters_stay.
   std::int64_t cache = 0;
+  /// Of f32 nets without a backward pass, on CPU devices: a depthwise convolution computes the 1 x 1
+  /// convolution before it, too, if that makes so many bytes of a sample (ops/expanded_convolution.hpp). 0:
+  /// none does. Only with reuse_memory, fuse and parameters_stay. Results differ by rounding.
+  std::int64_t expansion_bytes = 0;
   /// Scale layers serve as slope and bias of the batch normalizations before them; only with reuse_memory.
   /// Results differ by one rounding.
   bool fuse_scale = true;

@@ -23,6 +23,9 @@ struct PlanPolicy {
   bool fuse = true;        ///< activations, dropouts and sums run in other layers, with bit-identical results
   bool fuse_scale = true;  ///< and Scales as part of batch normalizations, with one rounding less
   bool in_place_abn = false;
+  /// With at least so many bytes of a sample, the output of a 1 x 1 convolution before a depthwise one is not
+  /// stored (fuse_expansions); 0: it always is. Only in nets that do not train; off without reuse_memory.
+  std::int64_t expansion_bytes = 0;
   /// Bytes of an element of a parameter's gradient, where these are placed among the activations; 0: they are
   /// elsewhere.
   std::size_t gradient_element = 0;
@@ -79,7 +82,8 @@ struct PlanStep {
   /// Weighted outputs: forward, added to the loss after the layer; backward, seeded as gradients before it.
   std::vector<LossTerm> losses;
   // Parts of other layers, as in Fused; -1: none.
-  int affine = -1, drop_layer = -1;  ///< layers
+  int affine = -1, drop_layer = -1, expansion = -1;  ///< layers
+  ops::Activation expanded;
   ops::Activation output, input, sum;
   int addend = -1, kept_output = -1;
   ops::Activation kept_activation;

@@ -152,6 +152,28 @@ void end_with_relu(float slope, Values& values) {
   values = values > 0 ? values : slope * values + 0.0f;
 }
 
+/// As ClipFunction there. The compiler would compare and choose, because of numbers that are none: these come
+/// through, as the second operands of the instructions.
+template <class Values>
+void end_with_clip(const Values& low, const Values& high, Values& values) {
+#ifdef __AVX512F__
+  if constexpr (sizeof(Values) == 64 && sizeof(values[0]) == 4) {
+    const auto raised =
+        _mm512_maskz_max_ps(kAll, __builtin_bit_cast(__m512, low), __builtin_bit_cast(__m512, values));
+    values = __builtin_bit_cast(Values, _mm512_maskz_min_ps(kAll, __builtin_bit_cast(__m512, high), raised));
+    return;
+  }
+#endif
+#ifdef __AVX2__
+  if constexpr (sizeof(Values) == 32 && sizeof(values[0]) == 4) {
+    const auto raised = _mm256_max_ps(__builtin_bit_cast(__m256, low), __builtin_bit_cast(__m256, values));
+    values = __builtin_bit_cast(Values, _mm256_min_ps(__builtin_bit_cast(__m256, high), raised));
+    return;
+  }
+#endif
+  values = values < low ? low : values > high ? high : values;
+}
+
 /// One channel, with the same operations.
 template <class T>
 struct SingleChannel {
