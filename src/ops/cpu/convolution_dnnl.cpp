@@ -56,6 +56,9 @@ struct Port {
   std::size_t place = 0;                 ///< of what was widened or turned (`outer`) in the workspace
   std::size_t offset = 0;                ///< of the scratch copy in the workspace
   std::optional<dnnl::reorder> convert;  ///< neither this nor rounded: the kernel uses the caller's memory
+  memory outside, inside;                ///< inside: of the scratch copy, if there is one
+
+  bool is_copied() const { return convert || rounded; }
 };
 
 /// Where weights stay in the kernel's order from call to call; without a place they do not.
@@ -121,60 +124,47 @@ class Plan {
     return {};
   }
 
-  /// `data`: the callers' memory, in the order in which the ports were added.
-  void execute(const std::vector<void*>& data, void* workspace, const KeptWeights& kept) const {
-    dnnl::stream stream(engine_);
+  /// `data`: the callers' memory, in the order in which the ports were added. Not for two threads at a time:
+  /// the primitive's arguments stay from call to call, with other addresses.
+  void execute(const std::vector<void*>& data, void* workspace, const KeptWeights& kept) {
+    if (arguments_.empty()) make_arguments();
     const auto scratch = [&](std::size_t offset) { return static_cast<char*>(workspace) + offset; };
-    const auto outside = [&](std::size_t i) {
-      return memory(ports_[i].outer, engine_,
-                    ports_[i].widened || ports_[i].turned ? scratch(ports_[i].place) : data[i]);
-    };
-    std::unordered_map<int, memory> arguments;
     for (std::size_t i = 0; i < ports_.size(); ++i) {
-      const Port& port = ports_[i];
+      Port& port = ports_[i];
       const bool is_kept = kept.place != nullptr && is_converted_weight(port);
-      if (is_kept && !kept.empty) {
-        arguments.emplace(port.argument, memory(port.inner, engine_, kept.place));
-        continue;
-      }
-      memory outer = outside(i);
-      if (port.widened && !port.written)
+      void* const outside = port.widened || port.turned ? scratch(port.place) : data[i];
+      port.outside.set_data_handle(outside);
+      if (port.is_copied()) port.inside.set_data_handle(is_kept ? kept.place : scratch(port.offset));
+      if (port.written || (is_kept && !kept.empty)) continue;
+      if (port.widened)
         widen(omp_get_max_threads(), count(port.outer), static_cast<const BFloat16*>(data[i]),
-              static_cast<float*>(outer.get_data_handle()));
+              static_cast<float*>(outside));
       if (port.turned)
         turn_weights(omp_get_max_threads(), turned_from_, static_cast<const float*>(data[i]),
-                     static_cast<float*>(outer.get_data_handle()));
-      if (port.convert || port.rounded) {
-        memory inner(port.inner, engine_, is_kept ? kept.place : scratch(port.offset));
-        if (port.convert && !port.written) port.convert->execute(stream, outer, inner);
-        if (port.rounded) {
-          const memory& from = port.convert ? inner : outer;
-          round_to_bf16(omp_get_max_threads(), count(port.inner),
-                        static_cast<const float*>(from.get_data_handle()),
-                        static_cast<float*>(inner.get_data_handle()));
-        }
-        arguments.emplace(port.argument, inner);
-      } else {
-        arguments.emplace(port.argument, outer);
-      }
+                     static_cast<float*>(outside));
+      if (port.convert) port.convert->execute(stream_, port.outside, port.inside);
+      if (port.rounded)
+        round_to_bf16(
+            omp_get_max_threads(), count(port.inner),
+            static_cast<const float*>((port.convert ? port.inside : port.outside).get_data_handle()),
+            static_cast<float*>(port.inside.get_data_handle()));
     }
-    arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(scratchpad_, engine_, workspace));
-    kernel_.execute(stream, arguments);
+    scratch_.set_data_handle(workspace);
+    kernel_.execute(stream_, arguments_);
     for (std::size_t i = 0; i < ports_.size(); ++i) {
-      const Port& port = ports_[i];
+      Port& port = ports_[i];
       if (!port.written) continue;
-      memory outer = outside(i);
-      if (port.convert) port.convert->execute(stream, arguments.at(port.argument), outer);
+      if (port.convert) port.convert->execute(stream_, port.inside, port.outside);
       if (port.widened)
-        narrow(omp_get_max_threads(), count(port.outer), static_cast<const float*>(outer.get_data_handle()),
-               static_cast<BFloat16*>(data[i]));
+        narrow(omp_get_max_threads(), count(port.outer),
+               static_cast<const float*>(port.outside.get_data_handle()), static_cast<BFloat16*>(data[i]));
     }
-    stream.wait();
+    stream_.wait();
   }
 
  private:
   static bool is_converted_weight(const Port& port) {
-    return port.argument == DNNL_ARG_WEIGHTS && (port.convert || port.rounded) && !port.turned;
+    return port.argument == DNNL_ARG_WEIGHTS && port.is_copied() && !port.turned;
   }
   /// Number of values of an f32 tensor.
   static std::int64_t count(const memory::desc& desc) {
@@ -201,11 +191,26 @@ class Plan {
     port.convert.emplace(dnnl::reorder::primitive_desc(engine_, from, engine_, to, attributes));
   }
 
+  void make_arguments() {
+    const auto memory_of = [&](const memory::desc& desc) { return memory(desc, engine_, DNNL_MEMORY_NONE); };
+    for (Port& port : ports_) {
+      port.outside = memory_of(port.outer);
+      if (port.is_copied()) port.inside = memory_of(port.inner);
+      arguments_.emplace(port.argument, port.is_copied() ? port.inside : port.outside);
+    }
+    scratch_ = memory_of(scratchpad_);
+    arguments_.emplace(DNNL_ARG_SCRATCHPAD, scratch_);
+    stream_ = dnnl::stream(engine_);
+  }
+
   dnnl::engine engine_;
   memory::desc scratchpad_;
   bool rounds_;
   dnnl::primitive kernel_;
   std::vector<Port> ports_;
+  std::unordered_map<int, memory> arguments_;  ///< those of the ports and scratch_; empty: not yet made
+  memory scratch_;
+  dnnl::stream stream_;
   ConvolutionGeometry turned_from_;
   std::size_t bytes_ = 0;
 };
@@ -280,7 +285,7 @@ class DnnlConvolution final : public Convolution {
       forward_by_groups(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1, output);
     } else if (own_kernels_ && depthwise_pays(DepthwisePass::forward, geometry_, input, output)) {
       forward_depthwise(context, geometry_, input, weight, bias, inside_, output);
-    } else if (const Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined())) {
+    } else if (Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined())) {
       forward_by(context, *plan, input, weight, bias, output);
     } else {
       inside_ = {};
@@ -303,7 +308,7 @@ class DnnlConvolution final : public Convolution {
       return backward_data_by_winograd(context, *tile, geometry_, grad_output, weight, grad_input);
     if (own_kernels_ && columns_pay(geometry_, grad_input, grad_output, context.device().threads()))
       return backward_data_by_columns(context, geometry_, grad_output, weight, column_values(), grad_input);
-    const Plan* plan = plan_for(context, Pass::backward_data, grad_input, grad_output, false);
+    Plan* plan = plan_for(context, Pass::backward_data, grad_input, grad_output, false);
     if (plan == nullptr) return reference_->backward_data(context, grad_output, weight, grad_input);
     run(context, *plan, {activation(grad_output), address(weight), activation(grad_input)}, "backward data");
   }
@@ -359,7 +364,7 @@ class DnnlConvolution final : public Convolution {
   /// False: oneDNN has no good kernel.
   bool backward_weight_by_plan(Context& context, Pass pass, const Tensor& input, const Tensor& grad_output,
                                Tensor& grad_weight, Tensor& grad_bias) {
-    const Plan* plan = plan_for(context, pass, input, grad_output, grad_bias.defined());
+    Plan* plan = plan_for(context, pass, input, grad_output, grad_bias.defined());
     if (plan == nullptr) return false;
     std::vector<void*> data{activation(input), activation(grad_output), grad_weight.data<float>()};
     if (grad_bias.defined()) data.push_back(grad_bias.data<float>());
@@ -367,8 +372,8 @@ class DnnlConvolution final : public Convolution {
     return true;
   }
 
-  void forward_by(Context& context, const Plan& plan, const Tensor& input, const Tensor& weight,
-                  const Tensor& bias, Tensor& output) {
+  void forward_by(Context& context, Plan& plan, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                  Tensor& output) {
     std::vector<void*> data{activation(input), address(weight), activation(output)};
     if (bias.defined()) data.push_back(address(bias));
     run(context, plan, std::move(data), "forward");
@@ -379,7 +384,7 @@ class DnnlConvolution final : public Convolution {
     return tensor.dtype() == DType::bf16 ? const_cast<BFloat16*>(tensor.data<BFloat16>()) : address(tensor);
   }
 
-  void run(Context& context, const Plan& plan, std::vector<void*> data, const char* pass) {
+  void run(Context& context, Plan& plan, std::vector<void*> data, const char* pass) {
     void* workspace = context.workspace(plan.bytes());
     const KeptWeights kept = kept_for(context, plan);
     const int threads = context.device().threads();
@@ -428,7 +433,7 @@ class DnnlConvolution final : public Convolution {
   }
 
   /// The plan for these shapes and layouts, made on first use; nullptr if our reference should be used.
-  const Plan* plan_for(Context& context, Pass pass, const Tensor& input, const Tensor& output, bool bias) {
+  Plan* plan_for(Context& context, Pass pass, const Tensor& input, const Tensor& output, bool bias) {
     const int threads = context.device().threads();
     const Activation end = pass == Pass::forward ? inside_ : Activation();
     const auto bits = [](double value) { return std::bit_cast<std::int64_t>(value); };
