@@ -61,13 +61,18 @@ class Painter {
   }
 
   /// Layers that other steps run: a ReLU or a Scale belongs to the step that made its input, a sum to the
-  /// step that adds its other input.
+  /// step that adds its other input, and what is left out to the first step after it that runs.
   void find_runners() {
     runner_.resize(graph_.layers.size());
     for (int i = 0; i < layers(); ++i) {
       runner_[i] = i;
       const GraphLayer& layer = graph_.layers[i];
       if (forward_step(i).runs_layer || layer.inputs.empty()) continue;
+      if (forward_step(i).inputs.empty()) {
+        while (!forward_step(runner_[i]).runs_layer)
+          runner_[i] = graph_.only_reader(graph_.layers[runner_[i]].outputs[0]);
+        continue;
+      }
       std::size_t own = 0;
       for (std::size_t k = 0; k < layer.inputs.size() && layer.inputs.size() == 2; ++k)
         if (forward_step(runner_[graph_.blobs[layer.inputs[k]].producer]).addend == layer.inputs[1 - k])
@@ -109,8 +114,8 @@ class Painter {
     row_.assign(graph_.layers.size(), 0);
     for (const int i : order_) {
       if (is_fork(i)) continue;
-      if (runner_[i] == i) {
-        card_[i] = static_cast<int>(picture_.cards.size());
+      if (card_[runner_[i]] < 0) {
+        card_[runner_[i]] = static_cast<int>(picture_.cards.size());
         Card& card = picture_.cards.emplace_back();
         if (options_.plan) card.band = segment_of(i);
       }

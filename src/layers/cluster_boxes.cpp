@@ -12,6 +12,8 @@
 //
 // The host does the work, waiting for the device.
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -165,11 +167,16 @@ class ClusterGroundtruthLayer : public BoxClusterLayer {
   bool counts(double coverage) const override { return coverage > 0; }
 
   std::vector<ListedBox> list(const std::vector<ListedBox>& cells) const override {
-    std::set<ListedBox> known;
+    std::set<std::array<std::uint64_t, std::tuple_size_v<ListedBox>>>
+        known;  // what is no number has bits too
     std::vector<ListedBox> found;
     for (ListedBox box : cells) {
-      for (double& value : box) value = half_precision(value);
-      if (known.insert(box).second) found.push_back(box);
+      decltype(known)::value_type bits;
+      for (std::size_t i = 0; i < box.size(); ++i) {
+        box[i] = half_precision(box[i]) + 0.0;  // one zero
+        bits[i] = std::bit_cast<std::uint64_t>(box[i]);
+      }
+      if (known.insert(bits).second) found.push_back(box);
     }
     return found;
   }

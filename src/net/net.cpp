@@ -287,7 +287,8 @@ void Net::observe_layers(Executor::LayerHook before, Executor::LayerHook after) 
 void Net::probe_layers(std::function<void(int layer)> after_forward) {
   executor_->probe(std::move(after_forward));
   policy_.cache = policy_.expansion_bytes = 0;
-  reshape();
+  const auto expands = [](const PlanStep& step) { return step.expansion >= 0; };
+  if (!plan_.parts.empty() || std::any_of(plan_.steps.begin(), plan_.steps.end(), expands)) reshape();
 }
 
 void Net::release_activations() {

@@ -47,6 +47,7 @@ class Builder {
     use.cost = cost;
     if (fusion.left_out) {
       use.outputs.clear();
+      if (traits.activation.on()) share_fused(layer, fusion);
       return;
     }
     // An expansion's input is not converted, so it is one of the graph's blobs.

@@ -37,7 +37,9 @@ NetSummary summary_of(const Net& net, const std::map<std::string, std::string>& 
       row.outputs.emplace_back(output.name, output.shape);
       const bool in_place = works_in_place(net, i, k);
       row.in_place = row.in_place || in_place;
-      if (!in_place && layer.traits().view == View::none)
+      const PlannedTensor& planned = net.plan().tensors[net.graph().layers[i].outputs[k]];
+      const bool is_left_out = !planned.outside && planned.data < 0;  // a later step does the layer's work
+      if (!in_place && !is_left_out && layer.traits().view == View::none)
         row.output_bytes += output.shape.count() * static_cast<std::int64_t>(size_of(output.dtype));
     }
     for (const int owner : net.parameter_store().owner[i]) {

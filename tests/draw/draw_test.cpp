@@ -8,6 +8,7 @@
 
 #include "banyan/base/contains.hpp"
 #include "banyan/layers/layer.hpp"
+#include "banyan/ops/processor.hpp"
 #include "draw/graphviz.hpp"
 #include "draw/picture.hpp"
 #include "draw/scene.hpp"
@@ -102,6 +103,37 @@ TEST_F(Draw, LayersOfOneStepAreOneCard) {
   EXPECT_THAT(picture.connections, Contains(testing::AllOf(testing::Field(&Connection::card, 3),
                                                            testing::Field(&Connection::row, 1))));
   EXPECT_TRUE(picture.fused);
+}
+
+/// A test net whose depthwise convolution computes the 1 x 1 convolution before it, which reads a fork.
+TEST_F(Draw, WhatALaterStepComputesIsOnItsCard) {
+  if (ops::instruction_set() == ops::InstructionSet::baseline)
+    GTEST_SKIP() << "needs kernels for AVX2 or AVX-512";
+  NetOptions options = shapes_only();
+  options.phase = Phase::test;
+  options.parameters_stay = true;
+  options.expansion_bytes = 1;
+  const auto net = bench_.make(
+      std::string("layer { name: 'in' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 dim: 6 "
+                  "dim: 6 } } }") +
+          convolution("stem", "data", 8, 1) + convolution("wide", "stem", 16) +
+          "layer { name: 'relu' type: 'ReLU' bottom: 'wide' top: 'wide' }"
+          "layer { name: 'deep' type: 'Convolution' bottom: 'wide' top: 'deep' convolution_param { "
+          "num_output: 16 "
+          "group: 16 kernel_size: 3 pad: 1 } }"
+          "layer { name: 'clip' type: 'Clip' bottom: 'deep' top: 'deep' clip_param { min: 0 max: 6 } }" +
+          convolution("narrow", "deep", 8) +
+          "layer { name: 'sum' type: 'Eltwise' bottom: 'narrow' bottom: 'stem' top: 'sum' }",
+      options);
+  for (const bool plan : {false, true}) {
+    const Picture picture = picture_of(*net, {plan, {}});
+    std::vector<std::vector<std::string>> cards;
+    for (const Card& card : picture.cards) cards.push_back(names_of(card));
+    EXPECT_THAT(cards, ElementsAre(ElementsAre("in"), ElementsAre("stem"),
+                                   ElementsAre("wide", "relu", "deep", "clip"), ElementsAre("narrow"),
+                                   ElementsAre("sum")));
+    EXPECT_FALSE(net_svg(*net, {plan, DrawLayout::own, {}}).empty());
+  }
 }
 
 TEST_F(Draw, SplitsAreForks) {

@@ -370,6 +370,16 @@ TEST(ClusterGroundtruth, ListsEachBoxOnce) {
             (Values{10, 20, 40, 30, 0, 600.5, 20, 700, 30, 0, 0, 0, 0, 0, 0}));
 }
 
+TEST(ClusterGroundtruth, TakesAnyNumbers) {
+  CellMap map;
+  for (const std::size_t cell : {0, 1, 2}) map.state(0, cell, 1, {NAN, 20, HUGE_VAL, cell == 0 ? 0.0 : -0.0});
+  map.state(1, 0, 1, {10, 20, 40, 30});
+  const Values found = Clusters("ClusterGroundtruth", "max_boxes: 3", map).output();
+  EXPECT_TRUE(std::isnan(found[0]));
+  EXPECT_EQ(Values(found.begin() + 1, found.end()),
+            (Values{20, HUGE_VAL, 0, 0, 10, 20, 40, 30, 0, 0, 0, 0, 0, 0}));
+}
+
 TEST(ClusterGroundtruth, KeepsTheFirstAndWarnsOnce) {
   CellMap map;
   for (std::size_t i = 0; i < 4; ++i) {

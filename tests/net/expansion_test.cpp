@@ -189,6 +189,28 @@ TEST_F(Expansion, IsOnlyForNetsWhoseParametersStayAndThatNobodyObserves) {
   EXPECT_EQ(calls, 2 * static_cast<int>(observed->layers().size()));
 }
 
+/// Between a forward and a backward pass, what a Filter chose must stay.
+TEST(Probes, LeaveANetAsItIsThatStoresEveryBlob) {
+  NetBench bench;
+  NetOptions options;
+  options.phase = Phase::train;
+  const auto net = bench.make(
+      "layer { name: 'in' type: 'Input' top: 'data' top: 'chosen' input_param { shape { dim: 4 dim: 3 } "
+      "shape { dim: 4 } } } "
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { num_output: 2 "
+      "} } "
+      "layer { name: 'filter' type: 'Filter' bottom: 'ip' bottom: 'chosen' top: 'kept' } "
+      "layer { name: 'loss' type: 'Reduction' bottom: 'kept' top: 'loss' loss_weight: 1 } ",
+      options);
+  net->set_input("chosen", {0, 1, 0, 1});
+  net->forward(bench.pass);
+  ASSERT_EQ(net->find_blob("kept")->shape[0], 2);
+  net->probe_layers([](int) {});
+  net->probe_layers({});
+  EXPECT_EQ(net->find_blob("kept")->shape[0], 2);
+  net->backward(bench.pass);
+}
+
 TEST_F(Expansion, IsInThePlan) {
   NetBench bench;
   const auto net = bench.make(input(3) + kStem + kExpand + kClip + kDepthwise + kRelu + kProject, tested(1));

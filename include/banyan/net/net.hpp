@@ -144,9 +144,9 @@ class Net {
   /// Observers see what each layer does on its own, so nothing stays fused except Scale layers, whose outputs
   /// are those of the normalizations as well: observing changes no result.
   void observe_layers(Executor::LayerHook before, Executor::LayerHook after);
-  /// From now on calls it after each layer's step of a forward pass (null: no more). Nothing of the plan
-  /// changes: outputs hold what the plan makes of them, with what is fused into the layer, until a later step
-  /// uses their memory. Steps run for all samples.
+  /// From now on calls it after each layer's step of a forward pass (null: no more). The plan stays as it is,
+  /// but steps run for all samples and no blob is left out: outputs hold what the plan makes of them, with
+  /// what is fused into the layer, until a later step uses their memory.
   void probe_layers(std::function<void(int layer)> after_forward);
   /// Frees all activations, after their last use: only parameters can be read from then on. Waits for the
   /// device.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/common/optional_data.hpp"
 #include "ops/cpu/channel_blocks.hpp"
 #include "ops/cpu/constant_numbers.hpp"
 #include "ops/cpu/convolution_choice.hpp"
@@ -193,14 +194,14 @@ void with_depthwise(const ConvolutionGeometry& geometry, const Tensor& input, co
 
 void forward_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
                     const Tensor& weight, const Tensor& bias, const Activation& activation, Tensor& output) {
-  with_depthwise(geometry, input, output, false, context.device().threads(),
-                 [&]<std::int64_t kLanes>(const Depthwise<kLanes>& sizes) {
-                   auto* workspace = context.workspace_of<float>(sizes.values() + sizes.blocks() * kLanes);
-                   context.run([sizes, x = input.data<float>(), w = weight.data<float>(),
-                                b = bias.defined() ? bias.data<float>() : nullptr, end = End(activation),
-                                y = output.data<float>(),
-                                workspace] { run_windows(sizes, x, w, b, end, y, workspace); });
-                 });
+  with_depthwise(
+      geometry, input, output, false, context.device().threads(),
+      [&]<std::int64_t kLanes>(const Depthwise<kLanes>& sizes) {
+        auto* workspace = context.workspace_of<float>(sizes.values() + sizes.blocks() * kLanes);
+        context.run([sizes, x = input.data<float>(), w = weight.data<float>(),
+                     b = detail::optional_data<float>(bias), end = End(activation), y = output.data<float>(),
+                     workspace] { run_windows(sizes, x, w, b, end, y, workspace); });
+      });
 }
 
 void backward_data_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& grad_output,
@@ -220,8 +221,7 @@ void backward_weight_on_cpu(Context& context, const ConvolutionGeometry& geometr
                  [&]<std::int64_t kLanes>(const Depthwise<kLanes>& sizes) {
                    auto* kept = context.workspace_of<float>(sizes.shares() * sizes.sums());
                    context.run([sizes, x = input.data<float>(), dy = grad_output.data<float>(), adds,
-                                dw = grad_weight.data<float>(),
-                                db = grad_bias.defined() ? grad_bias.data<float>() : nullptr,
+                                dw = grad_weight.data<float>(), db = detail::optional_data<float>(grad_bias),
                                 kept] { run_backward_weight(sizes, x, dy, adds, dw, db, kept); });
                  });
 }

@@ -192,6 +192,7 @@ class Plan {
   }
 
   void make_arguments() {
+    stream_ = dnnl::stream(engine_);
     const auto memory_of = [&](const memory::desc& desc) { return memory(desc, engine_, DNNL_MEMORY_NONE); };
     for (Port& port : ports_) {
       port.outside = memory_of(port.outer);
@@ -200,7 +201,6 @@ class Plan {
     }
     scratch_ = memory_of(scratchpad_);
     arguments_.emplace(DNNL_ARG_SCRATCHPAD, scratch_);
-    stream_ = dnnl::stream(engine_);
   }
 
   dnnl::engine engine_;

@@ -11,6 +11,7 @@
 #include <limits>
 
 #include "banyan/ops/expanded_convolution.hpp"
+#include "ops/common/optional_data.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/depthwise_windows.hpp"
 #include "ops/cpu/shares.hpp"
@@ -36,7 +37,7 @@ struct Expanded {
   Expanded(const ConvolutionGeometry& geometry, const Shape& input, const Shape& output, int threads)
       : windows(geometry, expanded(geometry, input), output, false, threads), inputs(input[1]) {
     const auto row_bytes = windows.read_row() * static_cast<std::int64_t>(sizeof(float));
-    const std::int64_t rows = kBandBytes / row_bytes;
+    const std::int64_t rows = kBandBytes / std::max<std::int64_t>(row_bytes, 1);
     band = std::clamp<std::int64_t>((rows - span()) / windows.h.step + 1, 1, kRowsAtATime);
   }
 
@@ -211,15 +212,12 @@ void expand_on_cpu(Context& context, const ConvolutionGeometry& geometry, const 
   if (output.count() == 0) return;
   const auto with_lanes = [&]<std::int64_t kLanes>(std::integral_constant<std::int64_t, kLanes>) {
     const Expanded<kLanes> sizes(geometry, input.shape(), output.shape(), context.device().threads());
-    const auto data_of = [](const Tensor& tensor) {
-      return tensor.defined() ? tensor.data<float>() : nullptr;
-    };
     const Pointers at{
         input.data<float>(),
         expansion.weight.data<float>(),
-        data_of(expansion.bias),
+        detail::optional_data<float>(expansion.bias),
         weight.data<float>(),
-        data_of(bias),
+        detail::optional_data<float>(bias),
         output.data<float>(),
         context.workspace_of<float>(sizes.ordered() + sizes.windows.threads * sizes.band_values())};
     context.run([sizes, at, expansion_end = End(expansion.end), end = End(end)] {
@@ -237,9 +235,10 @@ const Define define_expand(expand_and_convolve, DeviceKind::cpu, &expand_on_cpu)
 }  // namespace
 
 bool can_expand(const ConvolutionGeometry& geometry) {
+  // With gaps, more rows of the expanded image would be kept than used.
   return instruction_set() != InstructionSet::baseline && geometry.spatial_axes() == 2 &&
-         geometry.group == geometry.in_channels && geometry.in_channels == geometry.out_channels &&
-         geometry.in_channels >= 8;
+         std::ranges::max(geometry.dilation) == 1 && geometry.group == geometry.in_channels &&
+         geometry.in_channels == geometry.out_channels && geometry.in_channels >= 8;
 }
 
 std::int64_t expansion_that_pays() {
