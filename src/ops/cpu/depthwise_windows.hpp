@@ -300,12 +300,12 @@ template <int P, int N, std::int64_t kLanes, int kBlocksRead>
     };
     constexpr std::integral_constant<int, 1> kOne;
     constexpr std::integral_constant<int, 2> kTwo;
-    constexpr std::integral_constant<int, kSharing> kAll;
+    constexpr std::integral_constant<int, kSharing> kThree;
     const Product *tap = products.data(), *const last_tap = tap + products.size();
     const bool is_3x3 = window->width == 3 && products.size() == 9;
     if (is_3x3 && window->sharing == Sharing::next) {
 #pragma GCC unroll 3
-      for (int r = 0; r < 3; ++r) add(tap + 3 * r, kAll);
+      for (int r = 0; r < 3; ++r) add(tap + 3 * r, kThree);
     } else if (is_3x3 && window->sharing == Sharing::after_next) {
 #pragma GCC unroll 3
       for (int r = 0; r < 3; ++r) {
@@ -315,7 +315,7 @@ template <int P, int N, std::int64_t kLanes, int kBlocksRead>
     } else if (window->sharing == Sharing::next) {
       while (tap != last_tap) {
         std::int64_t left = window->width;
-        for (; left >= kSharing; left -= kSharing, tap += kSharing) add(tap, kAll);
+        for (; left >= kSharing; left -= kSharing, tap += kSharing) add(tap, kThree);
         for (; left > 0; --left, ++tap) add(tap, kOne);
       }
     } else {
