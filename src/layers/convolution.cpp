@@ -8,8 +8,6 @@
 // the same weights. The branches with the first name write `group`, those with the second do not; either may
 // be left out or written here. Both use num_output, bias_term, the fillers, and kernel, pad, stride and
 // dilation in either form.
-#include <algorithm>
-
 #include "banyan/ops/expanded_convolution.hpp"
 #include "banyan/ops/functions.hpp"
 #include "convolution_base.hpp"
@@ -29,12 +27,10 @@ class ConvolutionLayer : public ConvolutionBase {
     geometry_.group = group(geometry_.in_channels);
     check_group(geometry_.in_channels, geometry_.out_channels);
     declare_parameters();
-    const auto all_are = [](const std::vector<std::int64_t>& lengths, std::int64_t wanted) {
-      return std::ranges::all_of(lengths, [&](std::int64_t length) { return length == wanted; });
-    };
+    const std::vector<std::int64_t> ones{1, 1}, zeros{0, 0};
     const bool one_image = is_image_ && inputs.size() == 1;
-    traits_.pointwise = one_image && geometry_.group == 1 && all_are(geometry_.kernel, 1) &&
-                        all_are(geometry_.stride, 1) && all_are(geometry_.pad, 0);
+    traits_.pointwise = one_image && geometry_.group == 1 && geometry_.kernel == ones &&
+                        geometry_.stride == ones && geometry_.pad == zeros;
     traits_.fuses_pointwise = one_image && dtype() == DType::f32 && ops::can_expand(geometry_);
   }
 

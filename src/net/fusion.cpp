@@ -141,7 +141,6 @@ void fuse_expansions(const Graph& graph, const std::vector<bool>& converts,
     });
     if (!possible || !unseen) continue;
     fusions[index].expansion = pointwise;
-    fusions[index].expanded = own.output;
     for (const int other : left_out) fusions[other].forward_elsewhere = fusions[other].left_out = true;
   }
 }

@@ -10,7 +10,7 @@ class Sharing {
   explicit Sharing(TensorUses& uses)
       : uses_(uses), taken_(uses.data_of.size(), false), is_name_(uses.data_of.size(), false) {
     for (const LayerUse& layer : uses_.layers)
-      if (layer.backward_elsewhere && !layer.outputs.empty()) is_name_[layer.outputs[0]] = true;
+      if (layer.backward_elsewhere) is_name_[layer.outputs[0]] = true;
     for (const LayerUse& layer : uses_.layers)
       for (std::size_t o = 0; o < layer.weighted.size(); ++o)
         if (layer.weighted[o]) taken_[named(layer.outputs[o])] = true;

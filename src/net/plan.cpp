@@ -237,7 +237,7 @@ class StepMaker {
     step.affine = fusion.affine;
     step.drop_layer = fusion.drop_layer;
     step.expansion = fusion.expansion;
-    step.expanded = fusion.expanded;
+    if (fusion.expansion >= 0) step.expanded = choices_.fusions[fusion.expansion].output;
     if (const int activation = choices_.kept_by[action.layer]; activation >= 0) {
       step.kept_output = graph_.layers[activation].outputs[0];
       step.kept_activation = graph_.layers[activation].traits.activation;

@@ -47,6 +47,7 @@ class Builder {
     use.cost = cost;
     if (fusion.left_out) {
       use.outputs.clear();
+      use.backward_elsewhere = false;
       if (traits.activation.on()) share_fused(layer, fusion);
       return;
     }

@@ -19,8 +19,8 @@ struct LayerSummary {
   std::int64_t shared_parameters = 0;  ///< elements that it shares with a layer further up
   double multiply_adds = 0;
   bool in_place = false;
-  std::int64_t output_bytes =
-      0;  ///< of its own outputs: 0 in place, for views of the input, and where they are not stored
+  /// Of its own outputs: 0 in place, for views of the input, and where they are not stored.
+  std::int64_t output_bytes = 0;
 };
 
 struct NetSummary {

@@ -18,7 +18,6 @@ namespace banyan {
 struct Fusion {
   int expansion = -1;             ///< the 1 x 1 convolution before it that it runs
   bool left_out = false;          ///< a later layer runs its forward pass and nobody sees its output
-  ops::Activation expanded;       ///< of `expansion`
   int affine = -1;                ///< the layer whose slope and bias it applies
   ops::Activation output, input;  ///< see Fused
   int drop_layer = -1;            ///< the layer whose dropout it runs
