@@ -9,21 +9,15 @@ struct OtherField {
 };
 constexpr const char* kLimits =
     "it is a branch's, which holds the stored factors within limits; updates have none here";
-constexpr const char* kRefineDet =
-    "it is RefineDet's, whose nets predict boxes twice: it says which of the first ones the second step "
-    "looks "
-    "at; here there is one step, as in SSD";
 constexpr const char* kSparse =
     "it is of caffe-jacinto, which sets small weights to 0 while it trains; here all weights are trained";
 constexpr OtherField kOtherFields[] = {
-    {"DetectionOutputParameter", "objectness_score", kRefineDet},
     {"DropoutParameter", "scale_test",
      "no description says what the branch that has it computes; scale_train: false (BVLC's opencl branch) "
      "multiplies tests by 1 - dropout_ratio in place of training by its inverse"},
     {"LayerParameter", "lstm_param",
      "it is of Junhyuk Oh's branch, whose Lstm has another order of parameters; LSTM with recurrent_param "
      "takes its place"},
-    {"MultiBoxLossParameter", "objectness_score", kRefineDet},
     {"ParameterParameter", "blob_filler",
      "it is a branch's; a Parameter begins with zeros here, and --weights gives it other values"},
     {"ROIPoolingParameter", "pooled_size",

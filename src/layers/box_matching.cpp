@@ -83,13 +83,14 @@ Matches match_boxes(const std::vector<Box>& boxes, const std::vector<GroundTruth
 }
 
 std::vector<int> mine(const std::vector<double>& losses, const std::vector<Box>& boxes,
-                      const MiningRules& rules, Matches& matches) {
+                      const MiningRules& rules, const std::function<bool(std::size_t)>& may,
+                      Matches& matches) {
   const bool hard = rules.type == caffe::MultiBoxLossParameter::HARD_EXAMPLE;
   std::vector<int> candidates;
   std::int64_t matched = 0;
   for (std::size_t b = 0; b < matches.truth.size(); ++b) {
     matched += matches.truth[b] >= 0 ? 1 : 0;
-    if (hard || (matches.truth[b] == Matches::kNone && matches.overlaps[b] < rules.most_overlap))
+    if ((hard || (matches.truth[b] == Matches::kNone && matches.overlaps[b] < rules.most_overlap)) && may(b))
       candidates.push_back(static_cast<int>(b));
   }
   const float most = hard ? static_cast<float>(rules.samples) : part_of(matched, rules.negatives_per_match);

@@ -1,6 +1,7 @@
 // Which ground truth each of SSD's boxes is trained towards, and which boxes the loss counts.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -33,8 +34,10 @@ struct MiningRules {
   std::optional<Suppression> suppression;  ///< among the candidates, by their losses
 };
 /// The unmatched boxes that count: those with the largest losses. With HARD_EXAMPLE they are drawn from all
-/// boxes, and matched boxes that are not among them lose their match.
+/// boxes, and matched boxes that are not among them lose their match. Boxes that `may` does not hold for are
+/// never drawn.
 std::vector<int> mine(const std::vector<double>& losses, const std::vector<Box>& boxes,
-                      const MiningRules& rules, Matches& matches);
+                      const MiningRules& rules, const std::function<bool(std::size_t)>& may,
+                      Matches& matches);
 
 }  // namespace banyan

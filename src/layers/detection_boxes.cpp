@@ -6,6 +6,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/tensor/values.hpp"
 
 namespace banyan {
 namespace {
@@ -34,6 +35,16 @@ FourNumbers plain_code(Codes::CodeType type, const Box& prior, const Box& box) {
   }
 }
 
+/// Of the input `i`: `each` numbers for every prior.
+void check_numbers(const Blobs& inputs, std::size_t i, std::int64_t each, const Predictions& predictions,
+                   const std::string& where) {
+  const Shape& shape = inputs[i]->shape;
+  if (shape.axes() < 1 || shape[0] != predictions.items || shape.count(1) != predictions.priors * each)
+    bad_input(where, "expected ", predictions.items, " x ", predictions.priors * each, ", ", each,
+              " numbers for each of ", predictions.priors, " prior boxes; ", quoted(inputs[i]->name), " is ",
+              shape.to_string());
+}
+
 bool is_whole(double value) { return value == std::floor(value); }
 
 }  // namespace
@@ -52,12 +63,31 @@ Predictions check_predictions(const Blobs& inputs, std::int64_t boxes, std::int6
     bad_input(where, "expected prior boxes 1 x 2 x 4P; ", shown(2));
   if (locations.axes() < 1) bad_input(where, "the locations need an axis; ", shown(0));
   const Predictions found{locations[0], priors[2] / 4};
-  for (const auto& [i, each] : {std::pair{0, 4 * boxes}, std::pair{1, classes}})
-    if (const Shape& shape = inputs[i]->shape;
-        shape.axes() < 1 || shape[0] != found.items || shape.count(1) != found.priors * each)
-      bad_input(where, "expected ", found.items, " x ", found.priors * each, ", ", each,
-                " numbers for each of ", found.priors, " prior boxes; ", shown(i));
+  check_numbers(inputs, 0, 4 * boxes, found, where);
+  check_numbers(inputs, 1, classes, found, where);
   return found;
+}
+
+void check_first_step(const Blobs& inputs, std::size_t first, const Predictions& predictions,
+                      const std::string& where) {
+  if (inputs.size() > first) check_numbers(inputs, first, 2, predictions, where);
+  if (inputs.size() > first + 1) check_numbers(inputs, first + 1, 4, predictions, where);
+}
+
+FirstStep FirstStep::read(Context& context, const Blobs& inputs, std::size_t first) {
+  const auto values = [&](std::size_t i) {
+    return i < inputs.size() ? values_of(context, inputs[i]->data).values : std::vector<double>();
+  };
+  return {values(first), values(first + 1)};
+}
+
+std::vector<Prior> FirstStep::refine(const std::vector<Prior>& priors, const BoxCode& code,
+                                     std::size_t item) const {
+  std::vector<Prior> refined = priors;
+  if (locations_.empty()) return refined;
+  for (std::size_t p = 0; p < refined.size(); ++p)
+    refined[p].box = code.decode(priors[p], &locations_[4 * (item * priors.size() + p)]);
+  return refined;
 }
 
 std::vector<Prior> read_priors(const std::vector<double>& values, caffe::PriorBoxParameter::CodeType type,

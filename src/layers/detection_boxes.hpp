@@ -24,6 +24,11 @@ struct Predictions {
 Predictions check_predictions(const Blobs& inputs, std::int64_t boxes, std::int64_t classes,
                               const std::string& where);
 
+/// Of what RefineDet's first step predicts, the inputs from `first` on: confidences N x 2P, then perhaps
+/// locations N x 4P. Throws bad_input, beginning with `where`, if they do not fit.
+void check_first_step(const Blobs& inputs, std::size_t first, const Predictions& predictions,
+                      const std::string& where);
+
 using FourNumbers = std::array<double, 4>;
 
 struct Prior {
@@ -41,6 +46,28 @@ struct BoxCode {
   bool has_variances = true;  ///< the numbers were divided by the variances
   FourNumbers encode(const Prior& prior, const Box& box) const;
   Box decode(const Prior& prior, const double* code) const;
+};
+
+/// What RefineDet's first step predicts of a batch: both are empty in SSD, whose nets have one step.
+class FirstStep {
+ public:
+  FirstStep() = default;
+  /// Confidences by item and prior: no object, an object. Locations by item and prior, if they are given.
+  FirstStep(std::vector<double> confidences, std::vector<double> locations)
+      : confidences_(std::move(confidences)), locations_(std::move(locations)) {}
+  /// Reads the inputs from `first` on, of which there may be none.
+  static FirstStep read(Context& context, const Blobs& inputs, std::size_t first);
+
+  /// Whether the second step looks at a prior: its object's confidence is at least `least`.
+  bool chooses(std::size_t position, float least) const {
+    return confidences_.empty() || confidences_[2 * position + 1] >= static_cast<double>(least);
+  }
+  bool moves_boxes() const { return !locations_.empty(); }
+  /// An item's priors for the second step: boxes where the first one predicts them.
+  std::vector<Prior> refine(const std::vector<Prior>& priors, const BoxCode& code, std::size_t item) const;
+
+ private:
+  std::vector<double> confidences_, locations_;
 };
 
 /// `top_k` only if it is given. Throws bad_input, beginning with `where`.

@@ -1,5 +1,8 @@
 // DetectionOutput (SSD): what a net's boxes come to. Inputs: locations N x (P L 4), confidences N x (P C),
 // priors 1 x 2 x 4P, and an image that is not read. L is 1 with share_location, else the number of classes C.
+// RefineDet's, which are given objectness_score or a fifth input, have in place of the image what their first
+// step predicts: confidences N x 2P (no object, an object), below objectness_score of which a prior has no
+// confidence in any class but 0, and locations N x 4P, which move each image's priors.
 //
 // Of each class but the background, the boxes whose confidence is above confidence_threshold go through
 // non-maximum suppression; keep_top_k of an image remain, in the order of their classes, then confidences.
@@ -24,7 +27,7 @@ class DetectionOutputLayer : public Layer {
  public:
   DetectionOutputLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options,
-              {.arity = {3, 4, 1, 1},
+              {.arity = {3, 5, 1, 1},
                .backward_reads_inputs = false,
                .backward_reads_outputs = false,
                .repeatable = false,
@@ -54,8 +57,14 @@ class DetectionOutputLayer : public Layer {
 
  private:
   bool is_background(std::int64_t label) const { return label == settings_.background_label_id(); }
-  std::vector<Detection> detect(const std::vector<Prior>& priors, const double* locations,
-                                const double* confidences) const;
+  /// The first input of RefineDet's first step.
+  std::size_t first_step(const Blobs& inputs) const {
+    return settings_.has_objectness_score() || inputs.size() > 4 ? 3 : inputs.size();
+  }
+  /// Of an item; `refined`: its priors.
+  std::vector<Detection> detect(std::int64_t item, const std::vector<Prior>& refined,
+                                const std::vector<double>& locations, const std::vector<double>& confidences,
+                                const FirstStep& first_step) const;
 
   const caffe::DetectionOutputParameter& settings_;
   Suppression suppression_;
@@ -70,6 +79,7 @@ void DetectionOutputLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
   classes_ = settings_.num_classes();
   boxes_ = settings_.share_location() ? 1 : classes_;
   predictions_ = check_predictions(inputs, boxes_, classes_, start_of_messages(*this));
+  check_first_step(inputs, first_step(inputs), predictions_, start_of_messages(*this));
   const bool has_background =
       settings_.background_label_id() >= 0 && settings_.background_label_id() < classes_;
   most_ = suppression_.top_k >= 0 ? std::min<std::int64_t>(suppression_.top_k, predictions_.priors)
@@ -79,13 +89,16 @@ void DetectionOutputLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
   set_output(*outputs[0], Shape{1, 1, predictions_.items * most_, 7});
 }
 
-std::vector<Detection> DetectionOutputLayer::detect(const std::vector<Prior>& priors, const double* locations,
-                                                    const double* confidences) const {
+std::vector<Detection> DetectionOutputLayer::detect(std::int64_t item, const std::vector<Prior>& refined,
+                                                    const std::vector<double>& locations,
+                                                    const std::vector<double>& confidences,
+                                                    const FirstStep& first_step) const {
+  const std::int64_t first = item * predictions_.priors;
   std::vector<std::vector<Box>> boxes(boxes_);
   for (std::int64_t b = 0; b < boxes_; ++b) {
     if (boxes_ > 1 && is_background(b)) continue;
     for (std::int64_t p = 0; p < predictions_.priors; ++p)
-      boxes[b].push_back(code_.decode(priors[p], locations + 4 * (p * boxes_ + b)));
+      boxes[b].push_back(code_.decode(refined[p], &locations[4 * ((first + p) * boxes_ + b)]));
   }
   std::vector<Detection> found;
   std::vector<double> scores(predictions_.priors);
@@ -93,7 +106,8 @@ std::vector<Detection> DetectionOutputLayer::detect(const std::vector<Prior>& pr
     if (is_background(label)) continue;
     std::vector<int> candidates;
     for (std::int64_t p = 0; p < predictions_.priors; ++p) {
-      scores[p] = confidences[p * classes_ + label];
+      const bool chosen = first_step.chooses(first + p, settings_.objectness_score());
+      scores[p] = chosen ? confidences[(first + p) * classes_ + label] : (label == 0 ? 1 : 0);
       if (!settings_.has_confidence_threshold() || scores[p] > settings_.confidence_threshold())
         candidates.push_back(static_cast<int>(p));
     }
@@ -115,11 +129,11 @@ void DetectionOutputLayer::forward(Pass& pass, const Blobs& inputs, const Blobs&
   const auto values = [&](std::size_t i) { return values_of(*pass.context, inputs[i]->data).values; };
   const std::vector<double> locations = values(0), confidences = values(1);
   const std::vector<Prior> priors = read_priors(values(2), settings_.code_type(), start_of_messages(*this));
+  const FirstStep first = FirstStep::read(*pass.context, inputs, first_step(inputs));
   std::vector<double> rows;
   for (std::int64_t item = 0; item < predictions_.items; ++item) {
     const std::vector<Detection> found =
-        detect(priors, locations.data() + item * predictions_.priors * boxes_ * 4,
-               confidences.data() + item * predictions_.priors * classes_);
+        detect(item, first.refine(priors, code_, item), locations, confidences, first);
     const auto number = static_cast<double>(item);
     for (const auto& [label, score, box] : found)
       rows.insert(rows.end(), {number, static_cast<double>(label), score, box.x1, box.y1, box.x2, box.y2});

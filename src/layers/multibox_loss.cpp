@@ -2,7 +2,10 @@
 //
 // Inputs: locations N x (P L 4), confidences N x (P C), priors 1 x 2 x 4P, ground truth ... x 8 with rows
 // (item, label, instance, xmin, ymin, xmax, ymax, difficult). L is 1 with share_location, else the number of
-// classes C. The item is the image's place in the device's own part of the batch; rows of item -1 are empty.
+// classes C. RefineDet's second step has two more inputs, of what its first one predicts: confidences N x 2P
+// (no object, an object), below objectness_score of which a prior is not mined, and locations N x 4P, which
+// move each image's priors before all else. Neither gets a gradient. The item is the image's place in the
+// device's own part of the batch; rows of item -1 are empty.
 //
 // Priors are matched with ground truth. Matched ones add the loss of their locations against the code of
 // their ground truth, times loc_weight; these and the negatives that mining chose (without mining all) add
@@ -29,7 +32,7 @@ class MultiBoxLossLayer : public LossLayer {
  public:
   MultiBoxLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : LossLayer(parameter, options,
-                  {.arity = {4, 4, 1, 1}, .backward_reads_outputs = false, .differentiable_inputs = 2}),
+                  {.arity = {4, 6, 1, 1}, .backward_reads_outputs = false, .differentiable_inputs = 2}),
         settings_(parameter_.multibox_loss_param()) {}
 
   void setup(const Blobs&, const Blobs&) override {
@@ -85,6 +88,7 @@ void MultiBoxLossLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
   if (const Shape& truth = inputs[3]->shape; truth.axes() < 1 || truth[-1] != 8)
     refuse("expected ground truth in rows of 8 (item, label, instance, xmin, ymin, xmax, ymax, difficult); ",
            quoted(inputs[3]->name), " is ", truth.to_string());
+  check_first_step(inputs, 4, {items, priors}, start_of_messages(*this));
   items_ = items;
   over_ = {items * priors, classes(), 1};
   set_output(*outputs[0], Shape{});
@@ -93,7 +97,8 @@ void MultiBoxLossLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
 void MultiBoxLossLayer::match(Context& context, const Blobs& inputs) {
   const auto values = [&](int i) { return values_of(context, inputs[i]->data).values; };
   decisions_->match(items_, values(2), values(3),
-                    decisions_->reads_locations() ? values(0) : std::vector<double>());
+                    decisions_->reads_locations() ? values(0) : std::vector<double>(),
+                    FirstStep::read(context, inputs, 4));
 }
 
 /// labels_, after mining.
@@ -163,7 +168,7 @@ void MultiBoxLossLayer::backward(Pass& pass, const Blobs& outputs, const std::ve
                               inputs[1]->grad);
 }
 
-// No examples: boxes of ground truth belong to one image each (tests/layers/ssd_test.cpp).
+// No examples: boxes of ground truth belong to one image each (tests/layers/multibox_loss_test.cpp).
 const RegisterLayer<MultiBoxLossLayer> registered_multibox_loss(
     "MultiBoxLoss", {.about = "loss of boxes and their classes relative to prior boxes (SSD)",
                      .message = "multibox_loss_param",

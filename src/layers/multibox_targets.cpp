@@ -49,12 +49,18 @@ bool MultiBoxTargets::reads_locations() const {
 }
 
 void MultiBoxTargets::match(std::int64_t items, const std::vector<double>& priors,
-                            const std::vector<double>& truth, std::vector<double> locations) {
-  priors_ = read_priors(priors, settings_.code_type(), where_);
-  prior_boxes_.clear();
-  for (const Prior& prior : priors_) prior_boxes_.push_back(prior.box);
+                            const std::vector<double>& truth, std::vector<double> locations,
+                            FirstStep first_step) {
+  const std::vector<Prior> given = read_priors(priors, settings_.code_type(), where_);
+  prior_count_ = given.size();
+  first_step_ = std::move(first_step);
+  priors_.clear();
+  for (std::size_t item = 0; item < (first_step_.moves_boxes() ? static_cast<std::size_t>(items) : 1); ++item)
+    priors_.push_back(first_step_.refine(given, code_, item));
   predictions_ = std::move(locations);
-  const bool agnostic = settings_.map_object_to_agnostic();
+  // RefineDet's first step only tells objects from the background.
+  const bool agnostic = settings_.map_object_to_agnostic() ||
+                        (settings_.has_objectness_score() && settings_.num_classes() == 2 && negative_ == 0);
   constexpr unsigned kMost = std::numeric_limits<int>::max();
   const int background = static_cast<int>(std::min(settings_.background_label_id(), kMost));
   truth_ = read_ground_truth(
@@ -67,10 +73,16 @@ void MultiBoxTargets::match(std::int64_t items, const std::vector<double>& prior
   for (std::size_t item = 0; item < truth_.size(); ++item) matches_.push_back(match_item(item));
 }
 
+std::vector<Box> MultiBoxTargets::prior_boxes(std::size_t item) const {
+  std::vector<Box> boxes;
+  for (const Prior& prior : priors(item)) boxes.push_back(prior.box);
+  return boxes;
+}
+
 std::vector<Box> MultiBoxTargets::predicted(std::size_t item, std::size_t location) const {
   std::vector<Box> boxes;
-  for (std::size_t p = 0; p < priors_.size(); ++p)
-    boxes.push_back(code_.decode(priors_[p], &predictions_[place(item, p, location)]));
+  for (std::size_t p = 0; p < prior_count_; ++p)
+    boxes.push_back(code_.decode(priors(item)[p], &predictions_[place(item, p, location)]));
   return boxes;
 }
 
@@ -79,13 +91,13 @@ std::vector<Matches> MultiBoxTargets::match_item(std::size_t item) const {
   if (truth.empty()) return {};
   const bool by_prior = settings_.use_prior_for_matching();
   Matches of_all;
-  if (by_prior) of_all = match_boxes(prior_boxes_, truth, -1, matching_);
+  if (by_prior) of_all = match_boxes(prior_boxes(item), truth, -1, matching_);
   if (by_prior && settings_.share_location()) return {of_all};
   std::vector<Matches> matches;
   for (std::size_t location = 0; location < locations_; ++location) {
     const int label = settings_.share_location() ? -1 : static_cast<int>(location);
     if (static_cast<double>(label) == negative_) {  // the background is nowhere
-      matches.emplace_back().truth.assign(priors_.size(), Matches::kNone);
+      matches.emplace_back().truth.assign(prior_count_, Matches::kNone);
     } else if (!by_prior) {
       matches.push_back(match_boxes(predicted(item, location), truth, label, matching_));
     } else {
@@ -101,7 +113,7 @@ template <class Body>
 void MultiBoxTargets::for_each_match(const Body& body) const {
   for (std::size_t item = 0; item < matches_.size(); ++item)
     for (std::size_t location = 0; location < matches_[item].size(); ++location)
-      for (std::size_t p = 0; p < priors_.size(); ++p)
+      for (std::size_t p = 0; p < prior_count_; ++p)
         if (matches_[item][location].truth[p] >= 0) body(item, location, p);
 }
 
@@ -112,30 +124,33 @@ std::int64_t MultiBoxTargets::matches() const {
 }
 
 std::vector<double> MultiBoxTargets::labels() const {
-  std::vector<double> labels(truth_.size() * priors_.size(), negative_);
+  std::vector<double> labels(truth_.size() * prior_count_, negative_);
   for_each_match([&](std::size_t item, std::size_t location, std::size_t p) {
-    labels[item * priors_.size() + p] = truth_[item][matches_[item][location].truth[p]].label;
+    labels[item * prior_count_ + p] = truth_[item][matches_[item][location].truth[p]].label;
   });
   return labels;
 }
 
 std::vector<double> MultiBoxTargets::mined_labels(const std::vector<double>& losses) {
-  const std::size_t priors = priors_.size();
-  std::vector<bool> counts(truth_.size() * priors, false);
+  std::vector<bool> counts(truth_.size() * prior_count_, false);
   for (std::size_t item = 0; item < matches_.size(); ++item) {
     if (matches_[item].empty()) continue;
-    const auto first = losses.begin() + static_cast<std::ptrdiff_t>(item * priors);
-    std::vector<double> of_item(first, first + static_cast<std::ptrdiff_t>(priors));
+    const auto first = losses.begin() + static_cast<std::ptrdiff_t>(item * prior_count_);
+    std::vector<double> of_item(first, first + static_cast<std::ptrdiff_t>(prior_count_));
     if (settings_.mining_type() == Settings::HARD_EXAMPLE) {
       const std::vector<double> more = location_losses(item);
-      for (std::size_t p = 0; p < priors; ++p) of_item[p] += more[p];
+      for (std::size_t p = 0; p < prior_count_; ++p) of_item[p] += more[p];
     }
     const bool by_prediction = mining_.suppression && !settings_.use_prior_for_nms();
-    for (const int p :
-         banyan::mine(of_item, by_prediction ? predicted(item, 0) : prior_boxes_, mining_, matches_[item][0]))
-      counts[item * priors + p] = true;
+    const auto may = [&](std::size_t p) {
+      return first_step_.chooses(item * prior_count_ + p, settings_.objectness_score());
+    };
+    for (const int p : banyan::mine(of_item, by_prediction ? predicted(item, 0) : prior_boxes(item), mining_,
+                                    may, matches_[item][0]))
+      counts[item * prior_count_ + p] = true;
   }
-  for_each_match([&](std::size_t item, std::size_t, std::size_t p) { counts[item * priors + p] = true; });
+  for_each_match(
+      [&](std::size_t item, std::size_t, std::size_t p) { counts[item * prior_count_ + p] = true; });
   std::vector<double> all = labels();
   for (std::size_t i = 0; i < all.size(); ++i)
     if (!counts[i]) all[i] = unused();
@@ -144,7 +159,7 @@ std::vector<double> MultiBoxTargets::mined_labels(const std::vector<double>& los
 
 /// Of a match.
 FourNumbers MultiBoxTargets::target(std::size_t item, std::size_t location, std::size_t p) const {
-  const Prior& prior = priors_[p];
+  const Prior& prior = priors(item)[p];
   FourNumbers code = code_.encode(prior, truth_[item][matches_[item][location].truth[p]].box);
   if (!settings_.bp_inside()) return code;
   const Box box = settings_.use_prior_for_matching()
@@ -158,13 +173,13 @@ FourNumbers MultiBoxTargets::target(std::size_t item, std::size_t location, std:
 
 /// Of the matched priors, 0 for the others.
 std::vector<double> MultiBoxTargets::location_losses(std::size_t item) const {
-  std::vector<double> losses(priors_.size(), 0);
-  for (std::size_t p = 0; p < priors_.size(); ++p) {
+  std::vector<double> losses(prior_count_, 0);
+  for (std::size_t p = 0; p < prior_count_; ++p) {
     if (matches_[item][0].truth[p] < 0) continue;
     const FourNumbers wanted = target(item, 0, p);
     for (std::size_t k = 0; k < 4; ++k) {
       if (wanted[k] == kNoTarget) continue;
-      const double weight = settings_.encode_variance_in_target() ? 1 / priors_[p].variances[k] : 1;
+      const double weight = settings_.encode_variance_in_target() ? 1 / priors(item)[p].variances[k] : 1;
       const double d = std::abs(weight * (predictions_[place(item, p, 0) + k] - wanted[k]));
       losses[p] += d < 1 || settings_.loc_loss_type() == Settings::L2 ? d * d / 2 : d - 0.5;
     }
@@ -185,7 +200,7 @@ std::vector<double> MultiBoxTargets::location_targets() const {
 std::vector<double> MultiBoxTargets::location_weights() const {
   std::vector<double> weights;
   for (std::size_t i = 0; i < truth_.size(); ++i)
-    for (const Prior& prior : priors_)
+    for (const Prior& prior : priors(i))
       for (std::size_t location = 0; location < locations_; ++location)
         for (const double variance : prior.variances) weights.push_back(1 / variance);
   return weights;

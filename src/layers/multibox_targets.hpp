@@ -22,7 +22,7 @@ class MultiBoxTargets {
 
   /// Of a batch with so many items, inputs as those of the layer.
   void match(std::int64_t items, const std::vector<double>& priors, const std::vector<double>& truth,
-             std::vector<double> locations);
+             std::vector<double> locations, FirstStep first_step);
   /// By position (item, prior): the class of the match, negative() without one.
   std::vector<double> labels() const;
   /// The same, with unused() where mining leaves a position out. `losses`: of each position's confidences
@@ -42,8 +42,10 @@ class MultiBoxTargets {
 
  private:
   std::size_t place(std::size_t item, std::size_t prior, std::size_t location) const {
-    return ((item * priors_.size() + prior) * locations_ + location) * 4;
+    return ((item * prior_count_ + prior) * locations_ + location) * 4;
   }
+  const std::vector<Prior>& priors(std::size_t item) const { return priors_[priors_.size() > 1 ? item : 0]; }
+  std::vector<Box> prior_boxes(std::size_t item) const;
   std::vector<Box> predicted(std::size_t item, std::size_t location) const;
   std::vector<Matches> match_item(std::size_t item) const;
   FourNumbers target(std::size_t item, std::size_t location, std::size_t prior) const;
@@ -60,8 +62,9 @@ class MultiBoxTargets {
   MatchRules matching_;
   MiningRules mining_;
 
-  std::vector<Prior> priors_;
-  std::vector<Box> prior_boxes_;
+  std::vector<std::vector<Prior>> priors_;  ///< of each item; once for all where there is no first step
+  std::size_t prior_count_ = 0;
+  FirstStep first_step_;
   std::vector<std::vector<GroundTruth>> truth_;  ///< by item
   std::vector<double> predictions_;
   std::vector<std::vector<Matches>> matches_;  ///< by item and location; none for items without ground truth

@@ -207,12 +207,6 @@ TEST(Prototxt, TestStagesOfEarlySolversAreStates) {
                   "solver.prototxt:1:17: unknown field \"bass_lr\"");
 }
 
-TEST(Prototxt, RefineDetsSettingsSayWhoseTheyAre) {
-  for (const std::string settings : {"multibox_loss_param", "detection_output_param"})
-    expect_contains(net_error("layer { " + settings + " { objectness_score: 0.01 } }"),
-                    ": it is RefineDet's");
-}
-
 TEST(Prototxt, UnknownFieldsOfWhatHasNoEffectArePassedOver) {
   const std::string text =
       "layer { name: 'a' quantization_param { precision: MINIFLOAT rounding_scheme: STOCHASTIC mant_bits: 3 "

@@ -203,6 +203,61 @@ TEST(DetectionOutput, DecodesWhatItIsGiven) {
       }
 }
 
+/// The priors are the boxes; the first step moves each image's by its own codes and doubts some.
+TEST(DetectionOutput, OfTwoStepsBeginsWhereTheFirstOneEnds) {
+  for (const bool moves : {true, false}) {
+    Scene made(6, 2, 3);
+    made.add_first_step(moves, 9);
+    const auto run = [&](const std::string& settings, std::size_t inputs) {
+      std::vector<Shape> shapes = made.shapes();
+      shapes.erase(shapes.begin() + 3);
+      shapes.resize(inputs);
+      Bench bench(
+          cat("type: 'DetectionOutput' detection_output_param { num_classes: 3 code_type: CENTER_SIZE "
+              "nms_param { nms_threshold: 1 } ",
+              settings, " }"),
+          shapes, 1);
+      const Values* const values[] = {&made.locations, &made.confidences, nullptr, &made.first_confidences,
+                                      &made.first_locations};
+      for (std::size_t i = 0; i < inputs; ++i) bench.set_input(i, i == 2 ? made.prior_values() : *values[i]);
+      bench.forward();
+      return bench.output();
+    };
+    caffe::MultiBoxLossParameter code;
+    code.set_code_type(caffe::PriorBoxParameter::CENTER_SIZE);
+    const std::size_t priors = made.priors.size();
+    const Values all = run("objectness_score: 0.5", moves ? 5 : 4);
+    ASSERT_EQ(all.size(), 2 * 2 * priors * 7);
+    std::size_t doubted = 0;
+    std::vector<int> rows_of(2 * priors, 0);
+    for (std::size_t row = 0; row < all.size() / 7; ++row) {
+      const double* r = &all[7 * row];
+      const auto item = static_cast<std::size_t>(r[0]), label = static_cast<std::size_t>(r[1]);
+      ASSERT_TRUE(label == 1 || label == 2);
+      if (r[2] == 0) {
+        ++doubted;
+        continue;
+      }
+      std::size_t p = 0;  // the prior with this confidence: all differ
+      while (made.confidences[(item * priors + p) * 3 + label] != r[2]) ASSERT_LT(++p, priors);
+      EXPECT_GE(made.first_confidences[2 * (item * priors + p) + 1], 0.5);
+      ++rows_of[item * priors + p];
+      const Four box = naive_decode(code, naive_priors(made, code, static_cast<int>(item))[p],
+                                    &made.locations[(item * priors + p) * 4], made.variances);
+      expect_near({r + 3, r + 7}, {box.begin(), box.end()}, 1e-13);
+    }
+    for (std::size_t i = 0; i < rows_of.size(); ++i)
+      EXPECT_EQ(rows_of[i], made.first_confidences[2 * i + 1] >= 0.5 ? 2 : 0);
+    EXPECT_GT(doubted, 4u);
+    EXPECT_LT(doubted, 4 * priors);
+    if (moves) {
+      EXPECT_EQ(run("objectness_score: 0.01", 5), run("", 5));  // its default
+    } else {
+      EXPECT_EQ(run("", 4), run("", 3));  // an image's place
+    }
+  }
+}
+
 TEST(DetectionOutput, RefusesWhatDoesNotFit) {
   const std::vector<Shape> shapes{Shape{2, 12}, Shape{2, 9}, Shape{1, 2, 12}};
   const auto expect_part = [](const std::string& settings, const std::vector<Shape>& inputs,
@@ -218,6 +273,11 @@ TEST(DetectionOutput, RefusesWhatDoesNotFit) {
   expect_part("num_classes: 4", shapes, "4 numbers for each of 3 prior boxes");
   expect_part("num_classes: 3 share_location: false", shapes, "expected 2 x 36");
   expect_part("num_classes: 3", {shapes[0], shapes[1], Shape{1, 1, 12}}, "1 x 2 x 4P");
+  std::vector<Shape> two_steps = shapes;
+  two_steps.push_back(Shape{2, 9});
+  expect_part("num_classes: 3 objectness_score: 0.5", two_steps, "expected 2 x 6, 2 numbers");
+  two_steps = {shapes[0], shapes[1], shapes[2], Shape{2, 6}, Shape{2, 9}};
+  expect_part("num_classes: 3", two_steps, "expected 2 x 12, 4 numbers");
   const std::string save = "num_classes: 3 save_output_param { output_directory: '/nowhere/x' ";
   expect_part(save + "}", shapes, "output_format");
   expect_part(save + "output_format: 'VOC' }", shapes, "label_map_file");

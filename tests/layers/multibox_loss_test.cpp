@@ -13,6 +13,7 @@ struct Case {
   std::string name, settings;
   bool share_location = true;
   int classes = 4;
+  int first_step = 0;  ///< inputs of RefineDet's first step
 };
 void PrintTo(const Case& tested, std::ostream* out) { *out << tested.name; }
 
@@ -51,12 +52,28 @@ const std::vector<Case> kCases = {
     {"negatives_nms", "nms_param { nms_threshold: 0.125 } use_prior_for_nms: true code_type: CENTER_SIZE"},
     {"per_class", "share_location: false mining_type: NONE code_type: CENTER_SIZE", false},
     {"per_class_predictions", "share_location: false mining_type: NONE use_prior_for_matching: false", false},
-    {"per_class_logistic", "share_location: false mining_type: NONE conf_loss_type: LOGISTIC", false}};
+    {"per_class_logistic", "share_location: false mining_type: NONE conf_loss_type: LOGISTIC", false},
+    {"first_step", "objectness_score: 0.01 code_type: CENTER_SIZE", true, 2},
+    {"second_step", "objectness_score: 0.5 code_type: CENTER_SIZE", true, 4, 2},
+    {"second_step_by_default", "", true, 4, 2},
+    {"second_step_rates_only", "objectness_score: 0.5 code_type: CENTER_SIZE", true, 4, 1},
+    {"second_step_none", "mining_type: NONE code_type: CORNER_SIZE bp_inside: true", true, 4, 2},
+    {"second_step_variance_in_target", "objectness_score: 0.5 encode_variance_in_target: true", true, 4, 2},
+    {"second_step_predictions_match",
+     "use_prior_for_matching: false bp_inside: true overlap_threshold: 0.25 objectness_score: 0.75", true, 4,
+     2},
+    {"second_step_hard",
+     "mining_type: HARD_EXAMPLE sample_size: 6 objectness_score: 0.5 use_prior_for_nms: true nms_param { "
+     "nms_threshold: 0.25 } code_type: CENTER_SIZE",
+     true, 4, 2},
+    {"second_step_per_class", "share_location: false mining_type: NONE code_type: CENTER_SIZE", false, 4, 2}};
 
 class MultiBoxLoss : public ::testing::TestWithParam<Case> {
  protected:
   Scene scene(unsigned seed, int items = 3) const {
-    return Scene(seed, items, GetParam().classes, GetParam().share_location);
+    Scene made(seed, items, GetParam().classes, GetParam().share_location);
+    if (GetParam().first_step > 0) made.add_first_step(GetParam().first_step > 1, seed + 3);
+    return made;
   }
   std::string text() const { return text_of(GetParam().settings, GetParam().classes); }
 };
@@ -191,8 +208,23 @@ TEST(MultiBoxLossWithoutObjects, IsZeroUnlessAllPriorsCount) {
   }
 }
 
+/// The first step has two classes, the ground truth more.
+TEST(MultiBoxLossFirstStep, TakesObjectsOfAllClassesForOne) {
+  const Scene made(7, 3, 2);
+  const auto loss = [&](const std::string& settings, Scene scene) {
+    for (std::size_t i = 0; i < scene.objects.size(); ++i)
+      if (settings != "") scene.objects[i].label = 1 + static_cast<int>(i % 20);
+    Bench bench(text_of(settings, 2), scene.shapes(), 1);
+    scene.feed(bench);
+    bench.forward();
+    return bench.output()[0];
+  };
+  EXPECT_EQ(loss("objectness_score: 0.01", made), loss("", made));
+  EXPECT_EQ(loss("map_object_to_agnostic: true", made), loss("", made));
+}
+
 TEST(MultiBoxLossRefuses, SettingsThatContradict) {
-  const Scene made(1);
+  Scene made(1);
   const auto expect_part = [&](const std::string& settings, const std::string& part, int classes = 4) {
     EXPECT_NE(refusal(text_of(settings, classes), made.shapes()).find(part), std::string::npos)
         << settings << ": " << refusal(text_of(settings, classes), made.shapes());
@@ -211,11 +243,14 @@ TEST(MultiBoxLossRefuses, SettingsThatContradict) {
   expect_part("loc_weight: inf", "loc_weight");
   expect_part("nms_param { nms_threshold: -1 }", "nms_threshold");
   expect_part("nms_param { eta: 0 }", "eta");
+  made.add_first_step(true, 2);
   for (const auto& [input, shape, part] : std::vector<std::tuple<std::size_t, Shape, std::string>>{
            {0, Shape{3, 71}, "expected 3 x 72"},
            {1, Shape{2, 72}, "4 numbers for each of 18"},
            {2, Shape{1, 1, 72}, "prior boxes 1 x 2 x 4P"},
-           {3, Shape{1, 1, 4, 7}, "rows of 8"}}) {
+           {3, Shape{1, 1, 4, 7}, "rows of 8"},
+           {4, Shape{3, 72}, "expected 3 x 36, 2 numbers for each of 18"},
+           {5, Shape{2, 72}, "expected 3 x 72, 4 numbers"}}) {
     std::vector<Shape> shapes = made.shapes();
     shapes[input] = shape;
     EXPECT_NE(refusal(text_of(""), shapes).find(part), std::string::npos) << part;
@@ -308,7 +343,10 @@ TEST(Mine, TakesTheLargestLossesAndAmongEqualOnesTheFirst) {
     std::vector<int> expected = by_score(others, losses);
     expected.resize(std::min(expected.size(), static_cast<std::size_t>(3 * matched)));
     std::sort(expected.begin(), expected.end());
-    EXPECT_EQ(mine(losses, boxes, {}, matches), expected) << matched;
+    EXPECT_EQ(mine(
+                  losses, boxes, {}, [](std::size_t) { return true; }, matches),
+              expected)
+        << matched;
   }
 }
 

@@ -35,6 +35,7 @@ struct Scene {
   Four variances{0.1, 0.15, 0.2, 0.25};
   std::vector<Object> objects;
   Values locations, confidences;
+  Values first_confidences, first_locations;  ///< of RefineDet's first step, if there is one
 
   explicit Scene(unsigned seed, int items_ = 3, int classes_ = 4, bool share_location = true)
       : items(items_), classes(classes_), boxes(share_location ? 1 : classes_) {
@@ -65,6 +66,14 @@ struct Scene {
     confidences = spread_values(count * classes, seed + 2, 2);
   }
 
+  /// Inputs of RefineDet's second step.
+  void add_first_step(bool moves_boxes, unsigned seed) {
+    const std::int64_t count = prior_count() * items;
+    first_confidences = spread_values(2 * count, seed);
+    for (double& confidence : first_confidences) confidence = std::abs(confidence);
+    if (moves_boxes) first_locations = spread_values(4 * count, seed + 1, 1);
+  }
+
   std::int64_t prior_count() const { return static_cast<std::int64_t>(priors.size()); }
   Values prior_values() const {
     Values values;
@@ -84,9 +93,12 @@ struct Scene {
     return rows;
   }
   std::vector<Shape> shapes(int first, int end) const {
-    return {Shape{end - first, prior_count() * boxes * 4}, Shape{end - first, prior_count() * classes},
-            Shape{1, 2, prior_count() * 4},
-            Shape{1, 1, static_cast<std::int64_t>(truth_values(first, end).size()) / 8, 8}};
+    std::vector<Shape> all{Shape{end - first, prior_count() * boxes * 4},
+                           Shape{end - first, prior_count() * classes}, Shape{1, 2, prior_count() * 4},
+                           Shape{1, 1, static_cast<std::int64_t>(truth_values(first, end).size()) / 8, 8}};
+    if (!first_confidences.empty()) all.push_back(Shape{end - first, prior_count() * 2});
+    if (!first_locations.empty()) all.push_back(Shape{end - first, prior_count() * 4});
+    return all;
   }
   std::vector<Shape> shapes() const { return shapes(0, items); }
   void feed(Bench& bench, int first, int end) const {
@@ -98,6 +110,8 @@ struct Scene {
     bench.set_input(1, part(confidences));
     bench.set_input(2, prior_values());
     bench.set_input(3, truth_values(first, end));
+    if (!first_confidences.empty()) bench.set_input(4, part(first_confidences));
+    if (!first_locations.empty()) bench.set_input(5, part(first_locations));
   }
   void feed(Bench& bench) const { feed(bench, 0, items); }
 };
@@ -131,6 +145,16 @@ inline Four naive_decode(const caffe::MultiBoxLossParameter& s, const Four& p, c
     default:
       return {p[0] + c[0], p[1] + c[1], p[2] + c[2], p[3] + c[3]};
   }
+}
+
+/// An item's priors, where the first step has moved them.
+inline std::vector<Four> naive_priors(const Scene& scene, const caffe::MultiBoxLossParameter& s, int item) {
+  std::vector<Four> own = scene.priors;
+  for (std::size_t p = 0; !scene.first_locations.empty() && p < own.size(); ++p)
+    own[p] = naive_decode(s, scene.priors[p],
+                          &scene.first_locations[(static_cast<std::size_t>(item) * own.size() + p) * 4],
+                          scene.variances);
+  return own;
 }
 
 inline bool is_inside(double coordinate) { return coordinate >= 0 && coordinate <= 1; }
@@ -210,16 +234,21 @@ inline NaiveLoss naive_multibox_loss(const Scene& scene, const caffe::MultiBoxLo
     std::vector<Object> objects;
     for (const Object& o : scene.objects)
       if (o.item == item && (s.use_difficult_gt() || !o.difficult)) objects.push_back(o);
+    const std::vector<Four> own = naive_priors(scene, s, item);
     const auto first = static_cast<std::size_t>(item) * priors;
+    const auto rated = [&](std::size_t p) {
+      return scene.first_confidences.empty() ||
+             scene.first_confidences[2 * (first + p) + 1] >= static_cast<double>(s.objectness_score());
+    };
     const auto location = [&](std::size_t p, std::size_t b) {
       return &scene.locations[((first + p) * boxes + b) * 4];
     };
     const auto decoded = [&](std::size_t p, std::size_t b) {
-      return naive_decode(s, scene.priors[p], location(p, b), scene.variances);
+      return naive_decode(s, own[p], location(p, b), scene.variances);
     };
     std::vector<NaiveMatches> matches;
     for (std::size_t b = 0; b < boxes; ++b) {
-      std::vector<Four> candidates = scene.priors;
+      std::vector<Four> candidates = own;
       for (std::size_t p = 0; !s.use_prior_for_matching() && p < priors; ++p) candidates[p] = decoded(p, b);
       const int label = scene.boxes == 1 ? -1 : static_cast<int>(b);
       matches.push_back(naive_match(candidates, objects, s.use_prior_for_matching() ? -1 : label, s));
@@ -229,14 +258,16 @@ inline NaiveLoss naive_multibox_loss(const Scene& scene, const caffe::MultiBoxLo
           object = -1;
     }
     const auto label_of = [&](int object) {
-      return s.map_object_to_agnostic() ? background + 1 : objects[static_cast<std::size_t>(object)].label;
+      const bool first_step = s.has_objectness_score() && scene.classes == 2;
+      return s.map_object_to_agnostic() || first_step ? background + 1
+                                                      : objects[static_cast<std::size_t>(object)].label;
     };
     const auto location_loss = [&](std::size_t p, std::size_t b) {
       const int object = matches[b].object[p];
       if (object < 0) return 0.0;
       const Four wanted =
-          naive_encode(s, scene.priors[p], objects[static_cast<std::size_t>(object)].box, scene.variances);
-      const Four seen = s.use_prior_for_matching() ? scene.priors[p] : decoded(p, b);
+          naive_encode(s, own[p], objects[static_cast<std::size_t>(object)].box, scene.variances);
+      const Four seen = s.use_prior_for_matching() ? own[p] : decoded(p, b);
       double sum = 0;
       for (std::size_t k = 0; k < 4; ++k) {
         if (s.bp_inside() && !is_inside(seen[k])) continue;
@@ -268,13 +299,13 @@ inline NaiveLoss naive_multibox_loss(const Scene& scene, const caffe::MultiBoxLo
       std::vector<Four> candidates;
       for (std::size_t p = 0; p < priors; ++p) {
         losses.push_back(confidence_loss(p, labels[p]) + (hard ? location_loss(p, 0) : 0));
-        candidates.push_back(s.use_prior_for_nms() ? scene.priors[p] : decoded(p, 0));
+        candidates.push_back(s.use_prior_for_nms() ? own[p] : decoded(p, 0));
       }
       std::vector<int> order;
       int matched = 0;
       for (std::size_t p = 0; p < priors; ++p) {
         matched += m.object[p] >= 0 ? 1 : 0;
-        if (hard || (m.object[p] == -1 && m.overlap[p] < s.neg_overlap()))
+        if (rated(p) && (hard || (m.object[p] == -1 && m.overlap[p] < s.neg_overlap())))
           order.push_back(static_cast<int>(p));
       }
       std::sort(order.begin(), order.end(), [&](int a, int b) {

@@ -1,4 +1,4 @@
-// A net with a head like SSD's learns to find bright rectangles.
+// Nets with a head like SSD's, and with two like RefineDet's, learn to find bright rectangles.
 #include <algorithm>
 #include <numeric>
 
@@ -45,6 +45,41 @@ const std::string kNet = R"(
           include { phase: TEST } detection_output_param { num_classes: 3 code_type: CENTER_SIZE keep_top_k: 1
           nms_param { nms_threshold: 0.45 top_k: 20 } confidence_threshold: 0.3 } })";
 
+/// The same in two steps: where there is an object, and its box, from which the second step begins.
+std::string net_of_two_steps() {
+  std::string net = kNet;
+  const auto replace = [&](const std::string& text, const std::string& by) {
+    const std::size_t at = net.find(text);
+    EXPECT_NE(at, std::string::npos) << text;
+    net.replace(at, text.size(), by);
+  };
+  const std::string first = "bottom: 'first_softmax_flat' bottom: 'first_loc_flat' ";
+  replace("bottom: \"truth\"\n          top: \"loss\"", "bottom: 'truth' " + first + "top: 'loss'");
+  replace("bottom: \"priors\" top: \"found\"", "bottom: 'priors' " + first + "top: 'found'");
+  replace("multibox_loss_param { ", "multibox_loss_param { objectness_score: 0.01 ");
+  replace("detection_output_param { ", "detection_output_param { objectness_score: 0.01 ");
+  replace("layer { name: \"loss\"", R"(
+  layer { name: "first_loc" type: "Convolution" bottom: "conv2" top: "first_loc" convolution_param {
+          num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
+  layer { name: "first_loc_perm" type: "Permute" bottom: "first_loc" top: "first_loc_perm"
+          permute_param { order: 0 order: 2 order: 3 order: 1 } }
+  layer { name: "first_loc_flat" type: "Flatten" bottom: "first_loc_perm" top: "first_loc_flat" }
+  layer { name: "first_conf" type: "Convolution" bottom: "conv2" top: "first_conf" convolution_param {
+          num_output: 4 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
+  layer { name: "first_conf_perm" type: "Permute" bottom: "first_conf" top: "first_conf_perm"
+          permute_param { order: 0 order: 2 order: 3 order: 1 } }
+  layer { name: "first_conf_flat" type: "Flatten" bottom: "first_conf_perm" top: "first_conf_flat" }
+  layer { name: "first_rows" type: "Reshape" bottom: "first_conf_flat" top: "first_rows"
+          reshape_param { shape { dim: 0 dim: -1 dim: 2 } } }
+  layer { name: "first_softmax" type: "Softmax" bottom: "first_rows" top: "first_softmax" softmax_param { axis: 2 } }
+  layer { name: "first_softmax_flat" type: "Flatten" bottom: "first_softmax" top: "first_softmax_flat" }
+  layer { name: "first_loss" type: "MultiBoxLoss" bottom: "first_loc_flat" bottom: "first_conf_flat" bottom: "priors"
+          bottom: "truth" top: "first_loss" include { phase: TRAIN }
+          multibox_loss_param { num_classes: 2 code_type: CENTER_SIZE objectness_score: 0.01 } }
+  layer { name: "loss")");
+  return net;
+}
+
 /// Four images with one rectangle each: class 1 is wide, class 2 high. Returns rows of ground truth.
 Values draw(int number, Values& pixels) {
   Values rows;
@@ -59,9 +94,9 @@ Values draw(int number, Values& pixels) {
   return rows;
 }
 
-TEST(SsdNet, LearnsToFindRectangles) {
+void learn_to_find_rectangles(const std::string& text) {
   NetBench bench;
-  const auto net = bench.make(kNet, f64_options());
+  const auto net = bench.make(text, f64_options());
   const auto feed = [&](Net& to, int number) {
     Values pixels;
     const Values rows = draw(number, pixels);
@@ -95,7 +130,7 @@ TEST(SsdNet, LearnsToFindRectangles) {
 
   NetOptions options = f64_options();
   options.phase = Phase::test;
-  const auto tested = bench.make(kNet, options);
+  const auto tested = bench.make(text, options);
   for (const auto& layer : tested->layers())
     for (std::size_t i = 0; i < layer->parameters().size(); ++i)
       for (const auto& trained : net->layers())
@@ -119,6 +154,10 @@ TEST(SsdNet, LearnsToFindRectangles) {
   }
   EXPECT_GE(right, 20);  // of 24
 }
+
+TEST(SsdNet, LearnsToFindRectangles) { learn_to_find_rectangles(kNet); }
+
+TEST(RefineDetNet, LearnsToFindRectanglesInTwoSteps) { learn_to_find_rectangles(net_of_two_steps()); }
 
 }  // namespace
 }  // namespace banyan

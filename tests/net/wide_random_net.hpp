@@ -647,7 +647,14 @@ class WideRandomNet : public NetDrawing {
     const std::size_t last = add_unreadable({"Permute", "permute_param { order: [0, 2, 3, 1] }", {maps}});
     return add_unreadable({"Flatten", "", {last}});
   }
-  /// SSD's loss for one map, or its detections.
+  /// Scores of so many classes for every box.
+  std::size_t softmax_of_boxes(std::size_t scores, int classes) {
+    const std::size_t rows = add_unreadable(
+        {"Reshape", cat("reshape_param { shape { dim: 0 dim: -1 dim: ", classes, " } }"), {scores}});
+    return add_unreadable(
+        {"Flatten", "", {add_unreadable({"Softmax", "softmax_param { axis: 2 }", {rows}})}});
+  }
+  /// SSD's loss for one map, or its detections; RefineDet's second step sometimes.
   void add_single_shot_head() {
     const std::size_t from = pick();
     constexpr int kBoxes = 3, kClasses = 3;
@@ -657,25 +664,37 @@ class WideRandomNet : public NetDrawing {
                         {from},
                         {"data"}});
     const std::size_t shifts = predictions(from, kBoxes, 4);
-    std::size_t scores = predictions(from, kBoxes, kClasses);
-    const std::string classes = cat("num_classes: ", kClasses, " ");
+    const std::size_t scores = predictions(from, kBoxes, kClasses);
+    std::string classes = cat("num_classes: ", kClasses, " ");
+    std::vector<std::size_t> first_step;
+    if (below(3) == 0) {
+      const std::size_t first_scores = predictions(from, kBoxes, 2);
+      first_step = {softmax_of_boxes(first_scores, 2), predictions(from, kBoxes, 4)};
+      classes += "objectness_score: 0.4 ";
+      if (below(2) == 0)
+        add_unreadable({"MultiBoxLoss",
+                        "multibox_loss_param { code_type: CENTER_SIZE num_classes: 2 objectness_score: 0.4 }",
+                        {first_step[1], first_scores, priors},
+                        {"truth"}});
+    }
     if (below(4) != 0) {
       add_unreadable({"MultiBoxLoss",
                       cat("multibox_loss_param { code_type: CENTER_SIZE ", classes,
                           one_of("", "neg_overlap: 0.4", "conf_loss_type: LOGISTIC"), " }"),
                       {shifts, scores, priors},
-                      {"truth"}});
+                      {"truth"},
+                      1,
+                      false,
+                      first_step});
       return;
     }
-    scores = add_unreadable(
-        {"Reshape", cat("reshape_param { shape { dim: 0 dim: -1 dim: ", kClasses, " } }"), {scores}});
-    scores = add_unreadable({"Softmax", "softmax_param { axis: 2 }", {scores}});
-    scores = add_unreadable({"Flatten", "", {scores}});
+    std::vector<std::size_t> inputs{shifts, softmax_of_boxes(scores, kClasses), priors};
+    inputs.insert(inputs.end(), first_step.begin(), first_step.end());
     add_unreadable(
         {"DetectionOutput",
          cat("detection_output_param { code_type: CENTER_SIZE keep_top_k: 4 nms_param { top_k: 9 } ", classes,
              " }"),
-         {shifts, scores, priors}});
+         inputs});
   }
   /// Faster R-CNN's: a region proposal network and the head for its regions, the latter sometimes with
   /// R-FCN's hard examples.
