@@ -3,6 +3,7 @@
 
 #include "banyan/ops/class_loss.hpp"
 #include "ops/common/loss.hpp"
+#include "ops/common/optional_data.hpp"
 #include "ops/common/target_loss.hpp"
 
 namespace banyan::ops {
@@ -282,8 +283,8 @@ void smoothed_loss_forward_on(Context& context, const Tensor& probabilities, con
     Backend::reduce_all(context, over.outer * over.inner,
                         detail::SmoothedLoss<T>{detail::class_loss_sum(over, partial, noted), over, ignore,
                                                 detail::SmoothedTarget(smoothing, over.channels),
-                                                weights.defined() ? weights.data<T>() : nullptr,
-                                                probabilities.data<T>(), labels.data<T>()});
+                                                detail::optional_data<T>(weights), probabilities.data<T>(),
+                                                labels.data<T>()});
   });
 }
 
@@ -299,8 +300,8 @@ void smoothed_loss_backward_on(Context& context, const Tensor& probabilities, co
     Backend::for_each(context, dx.count(),
                       detail::SmoothedLossBackward<T>{
                           over, ignore, detail::SmoothedTarget(smoothing, over.channels),
-                          weights.defined() ? weights.data<T>() : nullptr, probabilities.data<T>(),
-                          labels.data<T>(), grad_loss.data<T>(), divisor.data<double>(), dx.data<T>()});
+                          detail::optional_data<T>(weights), probabilities.data<T>(), labels.data<T>(),
+                          grad_loss.data<T>(), divisor.data<double>(), dx.data<T>()});
   });
 }
 

@@ -9,6 +9,7 @@
 #include "ops/common/activations.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
+#include "ops/common/optional_data.hpp"
 #include "ops/common/pack.hpp"
 #include "ops/common/pass_key.hpp"
 
@@ -414,7 +415,7 @@ void activate_then_drop(Context& context, const Tensor& x, const Tensor& bias, c
                            return ActivateAndDrop<T, kOrder, End>{d,
                                                                   end,
                                                                   scale_of_kept<A>(ratio),
-                                                                  bias.defined() ? bias.data<A>() : nullptr,
+                                                                  detail::optional_data<A>(bias),
                                                                   bias.defined() ? bias.count() : 0,
                                                                   x.data<T>(),
                                                                   y.data<T>()};

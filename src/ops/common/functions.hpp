@@ -6,6 +6,7 @@
 #include "banyan/ops/functions.hpp"
 #include "ops/common/activations.hpp"
 #include "ops/common/elementwise.hpp"
+#include "ops/common/optional_data.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -202,7 +203,7 @@ void prelu_backward_on(Context& context, const Tensor& x, const Tensor& dy, cons
   dispatch_storage(x.dtype(), "prelu_backward", [&]<class T>() {
     using A = Arithmetic<T>;
     const detail::PreluGradient<T> input{x.data<T>(), dy.data<T>(), slope.data<A>(),
-                                         dx.defined() ? dx.data<T>() : nullptr};
+                                         detail::optional_data<T>(dx)};
     if (dx.defined() && dslope.defined())
       Backend::reduce_channels(context, over, detail::PreluSlopeGradient<T, true>{input, dslope.data<A>()});
     else if (dslope.defined())

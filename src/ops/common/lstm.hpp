@@ -4,6 +4,7 @@
 #include "banyan/ops/lstm.hpp"
 #include "ops/common/activations.hpp"
 #include "ops/common/checks.hpp"
+#include "ops/common/optional_data.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -101,9 +102,8 @@ void lstm_backward_on(Context& context, const Tensor& activated, const Tensor& c
     Backend::for_each_long(
         context, c.count(), detail::kLstmWork,
         detail::LstmBackward<T>{width, activated.data<T>(), cont.data<T>(), before.data<T>(), c.data<T>(),
-                                dc.defined() ? dc.data<T>() : nullptr, dh.defined() ? dh.data<T>() : nullptr,
-                                dgates.defined() ? dgates.data<T>() : nullptr,
-                                dbefore.defined() ? dbefore.data<T>() : nullptr});
+                                detail::optional_data<T>(dc), detail::optional_data<T>(dh),
+                                detail::optional_data<T>(dgates), detail::optional_data<T>(dbefore)});
   });
 }
 

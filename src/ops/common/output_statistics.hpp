@@ -6,6 +6,7 @@
 #include "banyan/ops/normalization.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
+#include "ops/common/optional_data.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -45,12 +46,12 @@ void output_statistics_on(Context& context, const Tensor& slope, const Tensor& b
   dispatch_float(slope_of_output.dtype(), "output_statistics", [&]<class T>() {
     // The output is rounded to epsilon * |bias|; at 1000 times that, xhat is good to 1e-3.
     const double least_of_bias = 1000 * static_cast<double>(std::numeric_limits<T>::epsilon());
-    Backend::for_each(context, channels,
-                      detail::OutputStatistics<T>{
-                          slope.defined() ? slope.data<T>() : nullptr,
-                          bias.defined() ? bias.data<T>() : nullptr, mean_inv_std.data<double>(),
-                          of_output.data<double>(), unusable.data<double>(), slope_of_output.data<T>(),
-                          channels, least_of_bias, static_cast<double>(std::numeric_limits<T>::min())});
+    Backend::for_each(
+        context, channels,
+        detail::OutputStatistics<T>{detail::optional_data<T>(slope), detail::optional_data<T>(bias),
+                                    mean_inv_std.data<double>(), of_output.data<double>(),
+                                    unusable.data<double>(), slope_of_output.data<T>(), channels,
+                                    least_of_bias, static_cast<double>(std::numeric_limits<T>::min())});
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "banyan/ops/selection.hpp"
 #include "ops/common/labels.hpp"
+#include "ops/common/optional_data.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -132,10 +133,9 @@ void largest_on(Context& context, const Tensor& x, const Channels& over, int k, 
     if (result->defined() && (stride < k * over.inner || result->count() < needed))
       runtime_failure("largest: the result ", result->shape().to_string(), " is too small");
   dispatch_float(x.dtype(), "largest", [&]<class T>() {
-    Backend::for_each_long(
-        context, over.outer * over.inner, over.channels,
-        detail::Largest<T>{over, k, stride, x.data<T>(), places.defined() ? places.data<T>() : nullptr,
-                           values.defined() ? values.data<T>() : nullptr});
+    Backend::for_each_long(context, over.outer * over.inner, over.channels,
+                           detail::Largest<T>{over, k, stride, x.data<T>(), detail::optional_data<T>(places),
+                                              detail::optional_data<T>(values)});
   });
 }
 

@@ -4,6 +4,7 @@
 #include "banyan/ops/target_loss.hpp"
 #include "ops/common/activations.hpp"
 #include "ops/common/labels.hpp"
+#include "ops/common/optional_data.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -54,8 +55,8 @@ struct TargetData {
   explicit TargetData(const Targets& what, const IgnoreLabel& ignored)
       : x(what.x.data<T>()),
         target(what.target.data<T>()),
-        inside(what.inside.defined() ? what.inside.data<T>() : nullptr),
-        outside(what.outside.defined() ? what.outside.data<T>() : nullptr),
+        inside(detail::optional_data<T>(what.inside)),
+        outside(detail::optional_data<T>(what.outside)),
         ignore(ignored) {}
   BANYAN_HOST_DEVICE bool counts(std::int64_t i) const {
     const bool is_label = target[i] == static_cast<T>(ignore.label);  // read in any case: no branch

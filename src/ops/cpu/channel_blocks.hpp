@@ -11,6 +11,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "banyan/ops/processor.hpp"
 #include "banyan/tensor/bfloat16.hpp"
 
 namespace banyan::ops {
@@ -201,6 +202,16 @@ struct SingleChannel {
 template <class T>
 constexpr std::int64_t block_lanes() {
   return std::max<std::int64_t>(kRegisterBytes / sizeof(Arithmetic<T>), 4);
+}
+
+/// body(std::integral_constant) with the f32 lanes of vectors of the instruction set: fewer, where the
+/// channels do not fill them.
+template <class Body>
+void with_f32_lanes(std::int64_t channels, const Body& body) {
+  if constexpr (kRegisterBytes >= 64)  // elsewhere they would never be used
+    if (instruction_set() == InstructionSet::avx512 && channels >= 16)
+      return body(std::integral_constant<std::int64_t, 16>());
+  body(std::integral_constant<std::int64_t, 8>());
 }
 
 /// The last `rest` channels, at most kLanes: by one block, or if there are not so many channels by smaller

@@ -186,10 +186,10 @@ void run_backward_weight(const Depthwise<kLanes>& s, const float* x, const float
 template <class Body>
 void with_depthwise(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output,
                     bool gradients, int threads, const Body& body) {
-  if (instruction_set() == InstructionSet::avx512 && geometry.in_channels >= 16)
-    body(Depthwise<16>(geometry, input.shape(), output.shape(), gradients, threads));
-  else
-    body(Depthwise<8>(geometry, input.shape(), output.shape(), gradients, threads));
+  with_f32_lanes(geometry.in_channels,
+                 [&]<std::int64_t kLanes>(std::integral_constant<std::int64_t, kLanes>) {
+                   body(Depthwise<kLanes>(geometry, input.shape(), output.shape(), gradients, threads));
+                 });
 }
 
 void forward_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,

@@ -210,24 +210,21 @@ void expand_on_cpu(Context& context, const ConvolutionGeometry& geometry, const 
                    const Expansion& expansion, const Tensor& weight, const Tensor& bias,
                    const Activation& end, Tensor& output) {
   if (output.count() == 0) return;
-  const auto with_lanes = [&]<std::int64_t kLanes>(std::integral_constant<std::int64_t, kLanes>) {
-    const Expanded<kLanes> sizes(geometry, input.shape(), output.shape(), context.device().threads());
-    const Pointers at{
-        input.data<float>(),
-        expansion.weight.data<float>(),
-        detail::optional_data<float>(expansion.bias),
-        weight.data<float>(),
-        detail::optional_data<float>(bias),
-        output.data<float>(),
-        context.workspace_of<float>(sizes.ordered() + sizes.windows.threads * sizes.band_values())};
-    context.run([sizes, at, expansion_end = End(expansion.end), end = End(end)] {
-      run_expanded(sizes, at, expansion_end, end);
-    });
-  };
-  if (instruction_set() == InstructionSet::avx512 && geometry.in_channels >= 16)
-    with_lanes(std::integral_constant<std::int64_t, 16>());
-  else
-    with_lanes(std::integral_constant<std::int64_t, 8>());
+  with_f32_lanes(
+      geometry.in_channels, [&]<std::int64_t kLanes>(std::integral_constant<std::int64_t, kLanes>) {
+        const Expanded<kLanes> sizes(geometry, input.shape(), output.shape(), context.device().threads());
+        const Pointers at{
+            input.data<float>(),
+            expansion.weight.data<float>(),
+            detail::optional_data<float>(expansion.bias),
+            weight.data<float>(),
+            detail::optional_data<float>(bias),
+            output.data<float>(),
+            context.workspace_of<float>(sizes.ordered() + sizes.windows.threads * sizes.band_values())};
+        context.run([sizes, at, expansion_end = End(expansion.end), end = End(end)] {
+          run_expanded(sizes, at, expansion_end, end);
+        });
+      });
 }
 
 const Define define_expand(expand_and_convolve, DeviceKind::cpu, &expand_on_cpu);

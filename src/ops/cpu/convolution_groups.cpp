@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/common/optional_data.hpp"
 #include "ops/cpu/channel_blocks.hpp"
 #include "ops/cpu/constant_numbers.hpp"
 #include "ops/cpu/convolution_choice.hpp"
@@ -358,7 +359,7 @@ void run(Context& context, const ConvolutionGeometry& geometry, bool turned, con
 
 void forward_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
                     const Tensor& weight, const Tensor& bias, double slope, Tensor& output) {
-  run(context, geometry, false, input, weight, bias.defined() ? bias.data<float>() : nullptr, slope, output);
+  run(context, geometry, false, input, weight, detail::optional_data<float>(bias), slope, output);
 }
 
 void backward_data_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& grad_output,

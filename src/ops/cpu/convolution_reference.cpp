@@ -15,6 +15,7 @@
 
 #include "banyan/ops/convolution.hpp"
 #include "ops/common/convolution_check.hpp"
+#include "ops/common/optional_data.hpp"
 #include "ops/cpu/openmp_threads.hpp"
 
 namespace banyan::ops {
@@ -244,7 +245,7 @@ class ReferenceConvolution final : public Convolution {
       const std::int64_t scratch = l.columns_count() + sample_buffers<T>(l);
       A* buffers = context.workspace_of<A>(threads * scratch);
       const T* x = input.data<T>();
-      const A *w = weight.data<A>(), *b = bias.defined() ? bias.data<A>() : nullptr;
+      const A *w = weight.data<A>(), *b = detail::optional_data<A>(bias);
       T* y = output.data<T>();
       context.run([=] {
         const OpenMpThreads serial_blas(1);
@@ -300,7 +301,7 @@ class ReferenceConvolution final : public Convolution {
       A* buffers = context.workspace_of<A>(threads * (scratch + weights));
       A* partial = buffers + threads * scratch;
       const T *x = input.data<T>(), *dy = grad_output.data<T>();
-      A *dw = grad_weight.data<A>(), *db = grad_bias.defined() ? grad_bias.data<A>() : nullptr;
+      A *dw = grad_weight.data<A>(), *db = detail::optional_data<A>(grad_bias);
       context.run([=] {
         const OpenMpThreads serial_blas(1);
         std::fill_n(partial, threads * weights, A(0));

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ops/common/optional_data.hpp"
 #include "ops/cpu/channel_blocks.hpp"
 #include "ops/cpu/constant_numbers.hpp"
 #include "ops/cpu/convolution_choice.hpp"
@@ -135,7 +136,7 @@ float sum_of_lanes(const ChannelBlock<float, 8>::Values& values) {
   sum += __builtin_shufflevector(sum, sum, 2, 3, 0, 1, 6, 7, 4, 5);
   return sum[0] + sum[1];
 }
-float sum_of_lanes(const ChannelBlock<float, 16>::Values& values) {
+[[maybe_unused]] float sum_of_lanes(const ChannelBlock<float, 16>::Values& values) {
   const ChannelBlock<float, 8>::Values sum =
       __builtin_shufflevector(values, values, 0, 1, 2, 3, 4, 5, 6, 7) +
       __builtin_shufflevector(values, values, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -422,15 +423,15 @@ std::int64_t lanes() { return instruction_set() == InstructionSet::avx512 ? 16 :
 template <class Body>
 void with_rows(Pass pass, const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output,
                int threads, const Body& body) {
-  if (lanes() == 16)
-    body(Rows<16>(geometry, input, output, threads, most_left(pass, 16)));
-  else
-    body(Rows<8>(geometry, input, output, threads, most_left(pass, 8)));
+  with_f32_lanes(geometry.out_channels,
+                 [&]<std::int64_t kLanes>(std::integral_constant<std::int64_t, kLanes>) {
+                   body(Rows<kLanes>(geometry, input, output, threads, most_left(pass, kLanes)));
+                 });
 }
 
 void forward_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
                     const Tensor& weight, const Tensor& bias, double slope, Tensor& output) {
-  const float* b = bias.defined() ? bias.data<float>() : nullptr;
+  const float* b = detail::optional_data<float>(bias);
   with_rows(Pass::forward, geometry, input, output, context.device().threads(),
             [&]<std::int64_t kLanes>(const Rows<kLanes>& sizes) {
               float* workspace =
@@ -443,7 +444,7 @@ void forward_on_cpu(Context& context, const ConvolutionGeometry& geometry, const
 
 void backward_weight_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
                             const Tensor& grad_output, Tensor& grad_weight, Tensor& grad_bias) {
-  float* db = grad_bias.defined() ? grad_bias.data<float>() : nullptr;
+  float* db = detail::optional_data<float>(grad_bias);
   with_rows(Pass::backward_weight, geometry, input, grad_output, context.device().threads(),
             [&]<std::int64_t kLanes>(const Rows<kLanes>& sizes) {
               float* workspace =

@@ -23,6 +23,7 @@
 
 #include "banyan/ops/basic.hpp"
 #include "ops/common/backend.hpp"
+#include "ops/common/optional_data.hpp"
 #include "ops/cpu/channel_blocks.hpp"
 #include "ops/cpu/constant_numbers.hpp"
 #include "ops/cpu/convolution_choice.hpp"
@@ -880,9 +881,9 @@ void forward_on_cpu(Context& context, WinogradTile tile, const ConvolutionGeomet
     float* prepared = keeps ? const_cast<float*>(kept.data<float>()) : workspace;
     if (!keeps) workspace += sizes.weights();
     context.run([sizes, count = geometry.group, x = input.data<T>(),
-                 w = is_filled ? nullptr : weight.data<float>(),
-                 b = bias.defined() ? bias.data<float>() : nullptr, slope = static_cast<float>(slope),
-                 y = output.data<T>(), prepared, is_kept = keeps, workspace] {
+                 w = is_filled ? nullptr : weight.data<float>(), b = detail::optional_data<float>(bias),
+                 slope = static_cast<float>(slope), y = output.data<T>(), prepared, is_kept = keeps,
+                 workspace] {
       for (std::int64_t group = 0; group < count; ++group)
         run_forward(sizes, Weights::as_they_are, x + group * sizes.inputs,
                     w == nullptr ? nullptr : w + group * sizes.taps(),

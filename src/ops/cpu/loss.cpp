@@ -5,6 +5,7 @@
 
 #include "ops/common/class_loss.hpp"
 #include "ops/common/exponential.hpp"
+#include "ops/common/optional_data.hpp"
 #include "ops/cpu/cpu_backend.hpp"
 
 namespace banyan::ops {
@@ -158,7 +159,7 @@ void smoothed_loss_backward_on_cpu(Context& context, const Tensor& probabilities
                       ignore,
                       target.of_class<T>(true),
                       target.of_class<T>(false),
-                      weights.defined() ? weights.data<T>() : nullptr,
+                      detail::optional_data<T>(weights),
                       probabilities.data<T>(),
                       labels.data<T>(),
                       T(0),
