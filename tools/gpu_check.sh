@@ -773,8 +773,8 @@ promises_step() {
   promised=20
   quick_batch=0
   if [ -n "$quick" ]; then
-    promised=6
-    quick_batch=16
+    promised=4
+    quick_batch=8
   fi
   prepare_promise LeNet gpu_f64
   train promise_gpu_f64 120 --solver=solver.prototxt --gpu=0 --precision=f64

@@ -45,13 +45,13 @@ done
 
 say() { printf '\n== %s\n' "$*"; }
 
-# A fresh folder compiles kernels for the GPUs that are here, or else for one kind and without optimization: more tests
-# nothing.
+# A fresh folder compiles kernels for the GPUs that are here, or else without optimization and not to the end: nothing runs
+# them.
 configure() {  # preset
   [ ! -f "build/$1/build.ninja" ] || return 0
   local gpus
   gpus=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | grep -x '[0-9][0-9]*' | sort -un | paste -sd ';') || gpus=
-  local cuda=("-DBANYAN_CUDA_ARCHITECTURES=${gpus:-90}")
+  local cuda=("-DBANYAN_CUDA_ARCHITECTURES=${gpus:-90-virtual}")
   [ -n "$gpus" ] || cuda+=(-DBANYAN_CUDA_OPTIMIZE=OFF)
   cmake --preset "$1" "${cuda[@]}"
 }
@@ -179,7 +179,7 @@ case $what in
     # shellcheck disable=SC2086
     build $asan
     BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-60} check asan -L '^(io|net|device)$'
-    jobs=$((2 * cores))  # each for its time, however much of the cores the others take
+    jobs=$((2 * cores + 1))  # each for its time, however much of the cores the others take
     check asan -L '^fuzz$'
     ;;
 esac
