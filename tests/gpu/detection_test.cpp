@@ -19,7 +19,24 @@ std::string truth(int item, int label, double x, double y) {
              item, "' type: 'Concat'", names, " top: 'row", item, "' concat_param { axis: 3 } } ");
 }
 
+/// RefineDet's first step, and its inputs of the second.
+constexpr const char* kFirstStep = R"(
+layer { name: 'first_loc' type: 'Convolution' bottom: 'conv' top: 'first_loc' convolution_param {
+  num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }
+layer { name: 'first_loc_rows' type: 'Permute' bottom: 'first_loc' top: 'first_loc_rows' permute_param { order: [0, 2, 3, 1] } }
+layer { name: 'first_loc_flat' type: 'Flatten' bottom: 'first_loc_rows' top: 'first_loc_flat' }
+layer { name: 'first_conf' type: 'Convolution' bottom: 'conv' top: 'first_conf' convolution_param {
+  num_output: 4 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }
+layer { name: 'first_conf_rows' type: 'Permute' bottom: 'first_conf' top: 'first_conf_rows' permute_param { order: [0, 2, 3, 1] } }
+layer { name: 'first_pairs' type: 'Reshape' bottom: 'first_conf_rows' top: 'first_pairs'
+  reshape_param { shape { dim: 0 dim: -1 dim: 2 } } }
+layer { name: 'first_softmax' type: 'Softmax' bottom: 'first_pairs' top: 'first_softmax' softmax_param { axis: 2 } }
+layer { name: 'first_softmax_flat' type: 'Flatten' bottom: 'first_softmax' top: 'first_softmax_flat' }
+)";
+constexpr const char* kOfFirstStep = " bottom: 'first_softmax_flat' bottom: 'first_loc_flat' ";
+
 std::string net(const std::string& loss) {
+  const bool two_steps = loss.find("objectness_score") != std::string::npos;
   return R"(layer { name: 'data' type: 'DummyData' top: 'data' dummy_data_param {
   shape { dim: 2 dim: 3 dim: 12 dim: 12 } data_filler { type: 'gaussian' } } }
 )" + truth(0, 1, 0.1, 0.15) +
@@ -37,10 +54,13 @@ layer { name: 'conf_rows' type: 'Permute' bottom: 'conf' top: 'conf_rows' permut
 layer { name: 'conf_flat' type: 'Flatten' bottom: 'conf_rows' top: 'conf_flat' }
 layer { name: 'priors' type: 'PriorBox' bottom: 'conv' bottom: 'data' top: 'priors'
   prior_box_param { min_size: 3 max_size: 6 } }
-layer { name: 'loss' type: 'MultiBoxLoss' bottom: 'loc_flat' bottom: 'conf_flat' bottom: 'priors' bottom: 'truth'
-  top: 'loss' multibox_loss_param { num_classes: 3 )" +
-         loss + R"( } }
-layer { name: 'found' type: 'DetectionOutput' bottom: 'loc_flat' bottom: 'conf_flat' bottom: 'priors' top: 'found'
+)" + (two_steps ? kFirstStep : "") +
+         "layer { name: 'loss' type: 'MultiBoxLoss' bottom: 'loc_flat' bottom: 'conf_flat' bottom: 'priors' "
+         "bottom: 'truth' " +
+         (two_steps ? kOfFirstStep : "") + R"(top: 'loss' multibox_loss_param { num_classes: 3 )" + loss +
+         R"( } }
+layer { name: 'found' type: 'DetectionOutput' bottom: 'loc_flat' bottom: 'conf_flat' bottom: 'priors' )" +
+         (two_steps ? kOfFirstStep : "") + R"(top: 'found'
   detection_output_param { num_classes: 3 code_type: CENTER_SIZE keep_top_k: 6 nms_param { nms_threshold: 0.4 } } }
 layer { name: 'right' type: 'DetectionEvaluate' bottom: 'found' bottom: 'truth' top: 'right'
   detection_evaluate_param { num_classes: 3 overlap_threshold: 0.2 } })";
@@ -52,7 +72,8 @@ TEST_F(GpuDetection, FindsAndLearnsWhatCpuDevicesDo) {
   for (const std::string loss :
        {"code_type: CENTER_SIZE overlap_threshold: 0.3", "conf_loss_type: LOGISTIC mining_type: NONE",
         "mining_type: HARD_EXAMPLE sample_size: 9 loc_loss_type: L2 encode_variance_in_target: true "
-        "nms_param { nms_threshold: 0.7 }"})
+        "nms_param { nms_threshold: 0.7 }",
+        "code_type: CENTER_SIZE overlap_threshold: 0.3 objectness_score: 0.5"})
     for (const int number : {1, 2}) {
       const TrainingCase what{"base_lr: 0.0005 momentum: 0.9 lr_policy: 'fixed' random_seed: 3 display: 0 ",
                               net(loss)};

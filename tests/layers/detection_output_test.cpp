@@ -203,7 +203,7 @@ TEST(DetectionOutput, DecodesWhatItIsGiven) {
       }
 }
 
-/// The priors are the boxes; the first step moves each image's by its own codes and doubts some.
+/// The first step moves each image's priors by its own codes and doubts some.
 TEST(DetectionOutput, OfTwoStepsBeginsWhereTheFirstOneEnds) {
   for (const bool moves : {true, false}) {
     Scene made(6, 2, 3);
@@ -250,11 +250,44 @@ TEST(DetectionOutput, OfTwoStepsBeginsWhereTheFirstOneEnds) {
       EXPECT_EQ(rows_of[i], made.first_confidences[2 * i + 1] >= 0.5 ? 2 : 0);
     EXPECT_GT(doubted, 4u);
     EXPECT_LT(doubted, 4 * priors);
-    if (moves) {
-      EXPECT_EQ(run("objectness_score: 0.01", 5), run("", 5));  // its default
-    } else {
+    if (!moves) {
       EXPECT_EQ(run("", 4), run("", 3));  // an image's place
     }
+  }
+}
+
+/// Three priors, which are the boxes, with codes of 0 in both steps.
+TEST(DetectionOutput, OfTwoStepsTakesDoubtedBoxesForTheBackground) {
+  const std::vector<Four> boxes{kLeft, {0.5, 0.5, 0.625, 1}, kRight};
+  const auto run = [&](const std::string& settings, bool share_location) {
+    Bench bench(cat("type: 'DetectionOutput' detection_output_param { num_classes: 2 background_label_id: -1 "
+                    "share_location: ",
+                    share_location, " ", settings, " }"),
+                {Shape{1, share_location ? 12 : 24}, Shape{1, 6}, Shape{1, 2, 12}, Shape{1, 6}, Shape{1, 12}},
+                1);
+    bench.set_input(0, Values(share_location ? 12 : 24, 0));
+    bench.set_input(1, {0.25, 0.75, 0.375, 0.625, 0.125, 0.875});
+    Values priors;
+    for (const Four& box : boxes) priors.insert(priors.end(), box.begin(), box.end());
+    priors.resize(24, 0.5);
+    bench.set_input(2, priors);
+    bench.set_input(3, {1, 0.0078125, 0.5, 0.5, 0.97, 0.03});
+    bench.set_input(4, Values(12, 0));
+    bench.forward();
+    return bench.output();
+  };
+  const auto rows = [](const std::vector<Values>& all) {
+    Values joined;
+    for (const Values& row : all) joined.insert(joined.end(), row.begin(), row.end());
+    return joined;
+  };
+  for (const bool share_location : {true, false}) {
+    EXPECT_EQ(run("", share_location),  // objectness_score is 0.01
+              rows({found(0, 0, 1, boxes[0]), found(0, 0, 0.375, boxes[1]), found(0, 0, 0.125, boxes[2]),
+                    found(0, 1, 0.875, boxes[2]), found(0, 1, 0.625, boxes[1]), found(0, 1, 0, boxes[0])}));
+    EXPECT_EQ(run("objectness_score: 0.5", share_location),  // which the second one has
+              rows({found(0, 0, 1, boxes[0]), found(0, 0, 1, boxes[2]), found(0, 0, 0.375, boxes[1]),
+                    found(0, 1, 0.625, boxes[1]), found(0, 1, 0, boxes[0]), found(0, 1, 0, boxes[2])}));
   }
 }
 

@@ -19,13 +19,15 @@ namespace {
 /// CUDA's 13020 is 13.2.
 std::string cuda_version(int number) { return cat(number / 1000, ".", number % 1000 / 10); }
 
-/// `80,90` as the build was told; words such as `native` are left out.
+/// `80,90` as the build was told; words such as `native` are left out, and what is there as PTX only
+/// (`90-virtual`).
 std::vector<int> architectures() {
   std::vector<int> numbers;
 #ifdef BANYAN_CUDA_ARCHITECTURES
   std::istringstream list(BANYAN_CUDA_ARCHITECTURES);
   for (std::string item; std::getline(list, item, ',');)
-    if (const int number = std::atoi(item.c_str()); number > 0) numbers.push_back(number);
+    if (const int number = std::atoi(item.c_str()); number > 0 && !item.ends_with("-virtual"))
+      numbers.push_back(number);
 #endif
   return numbers;
 }
