@@ -1,6 +1,7 @@
 // SSD's layers on GPUs, whose host decides in the middle of a pass: what they give is what CPU devices give.
 #include "banyan/train/session.hpp"
 #include "gpu/gpu_training.hpp"
+#include "net/box_heads.hpp"
 
 namespace banyan {
 namespace {
@@ -19,22 +20,6 @@ std::string truth(int item, int label, double x, double y) {
              item, "' type: 'Concat'", names, " top: 'row", item, "' concat_param { axis: 3 } } ");
 }
 
-/// RefineDet's first step, and its inputs of the second.
-constexpr const char* kFirstStep = R"(
-layer { name: 'first_loc' type: 'Convolution' bottom: 'conv' top: 'first_loc' convolution_param {
-  num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }
-layer { name: 'first_loc_rows' type: 'Permute' bottom: 'first_loc' top: 'first_loc_rows' permute_param { order: [0, 2, 3, 1] } }
-layer { name: 'first_loc_flat' type: 'Flatten' bottom: 'first_loc_rows' top: 'first_loc_flat' }
-layer { name: 'first_conf' type: 'Convolution' bottom: 'conv' top: 'first_conf' convolution_param {
-  num_output: 4 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }
-layer { name: 'first_conf_rows' type: 'Permute' bottom: 'first_conf' top: 'first_conf_rows' permute_param { order: [0, 2, 3, 1] } }
-layer { name: 'first_pairs' type: 'Reshape' bottom: 'first_conf_rows' top: 'first_pairs'
-  reshape_param { shape { dim: 0 dim: -1 dim: 2 } } }
-layer { name: 'first_softmax' type: 'Softmax' bottom: 'first_pairs' top: 'first_softmax' softmax_param { axis: 2 } }
-layer { name: 'first_softmax_flat' type: 'Flatten' bottom: 'first_softmax' top: 'first_softmax_flat' }
-)";
-constexpr const char* kOfFirstStep = " bottom: 'first_softmax_flat' bottom: 'first_loc_flat' ";
-
 std::string net(const std::string& loss) {
   const bool two_steps = loss.find("objectness_score") != std::string::npos;
   return R"(layer { name: 'data' type: 'DummyData' top: 'data' dummy_data_param {
@@ -44,17 +29,11 @@ std::string net(const std::string& loss) {
 layer { name: 'truth' type: 'Concat' bottom: 'row0' bottom: 'row1' top: 'truth' concat_param { axis: 2 } }
 layer { name: 'conv' type: 'Convolution' bottom: 'data' top: 'conv' convolution_param {
   num_output: 5 kernel_size: 3 stride: 3 weight_filler { type: 'xavier' } } }
-layer { name: 'loc' type: 'Convolution' bottom: 'conv' top: 'loc' convolution_param {
-  num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }
-layer { name: 'loc_rows' type: 'Permute' bottom: 'loc' top: 'loc_rows' permute_param { order: [0, 2, 3, 1] } }
-layer { name: 'loc_flat' type: 'Flatten' bottom: 'loc_rows' top: 'loc_flat' }
-layer { name: 'conf' type: 'Convolution' bottom: 'conv' top: 'conf' convolution_param {
-  num_output: 6 kernel_size: 3 pad: 1 weight_filler { type: 'xavier' } } }
-layer { name: 'conf_rows' type: 'Permute' bottom: 'conf' top: 'conf_rows' permute_param { order: [0, 2, 3, 1] } }
-layer { name: 'conf_flat' type: 'Flatten' bottom: 'conf_rows' top: 'conf_flat' }
+)" + box_head("loc", "conv", 8) +
+         box_head("conf", "conv", 6) + R"(
 layer { name: 'priors' type: 'PriorBox' bottom: 'conv' bottom: 'data' top: 'priors'
   prior_box_param { min_size: 3 max_size: 6 } }
-)" + (two_steps ? kFirstStep : "") +
+)" + (two_steps ? first_step_of_two_boxes("conv") : "") +
          "layer { name: 'loss' type: 'MultiBoxLoss' bottom: 'loc_flat' bottom: 'conf_flat' bottom: 'priors' "
          "bottom: 'truth' " +
          (two_steps ? kOfFirstStep : "") + R"(top: 'loss' multibox_loss_param { num_classes: 3 )" + loss +

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "banyan/ops/basic.hpp"
+#include "net/box_heads.hpp"
 #include "net/net_test_tools.hpp"
 
 namespace banyan {
@@ -10,8 +11,12 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// 16 x 16 pixels, a map of 8 x 8 with two priors at each position, two classes and the background.
-const std::string kNet = R"(
+/// 16 x 16 pixels, a map of 8 x 8 with two priors at each position, two classes and the background. In two
+/// steps, the first one finds where there is an object, and its box, from which the second one begins.
+std::string detector(bool two_steps) {
+  const std::string of_first_step = two_steps ? kOfFirstStep : "",
+                    score = two_steps ? "objectness_score: 0.01 " : "";
+  return R"(
   layer { name: "data" type: "Input" top: "data" input_param { shape { dim: 4 dim: 1 dim: 16 dim: 16 } } }
   layer { name: "truth" type: "Input" top: "truth" include { phase: TRAIN }
           input_param { shape { dim: 1 dim: 1 dim: 4 dim: 8 } } }
@@ -21,63 +26,25 @@ const std::string kNet = R"(
   layer { name: "conv2" type: "Convolution" bottom: "conv" top: "conv2" convolution_param {
           num_output: 12 kernel_size: 5 pad: 2 weight_filler { type: "xavier" } } }
   layer { name: "relu2" type: "ReLU" bottom: "conv2" top: "conv2" }
-  layer { name: "loc" type: "Convolution" bottom: "conv2" top: "loc" convolution_param {
-          num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
-  layer { name: "loc_perm" type: "Permute" bottom: "loc" top: "loc_perm"
-          permute_param { order: 0 order: 2 order: 3 order: 1 } }
-  layer { name: "loc_flat" type: "Flatten" bottom: "loc_perm" top: "loc_flat" }
-  layer { name: "conf" type: "Convolution" bottom: "conv2" top: "conf" convolution_param {
-          num_output: 6 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
-  layer { name: "conf_perm" type: "Permute" bottom: "conf" top: "conf_perm"
-          permute_param { order: 0 order: 2 order: 3 order: 1 } }
-  layer { name: "conf_flat" type: "Flatten" bottom: "conf_perm" top: "conf_flat" }
   layer { name: "priors" type: "PriorBox" bottom: "conv2" bottom: "data" top: "priors"
           prior_box_param { min_size: 5 max_size: 9 variance: 0.1 variance: 0.1 variance: 0.2 variance: 0.2 } }
-  layer { name: "loss" type: "MultiBoxLoss" bottom: "loc_flat" bottom: "conf_flat" bottom: "priors" bottom: "truth"
-          top: "loss" include { phase: TRAIN }
-          multibox_loss_param { num_classes: 3 code_type: CENTER_SIZE } }
-  layer { name: "conf_rows" type: "Reshape" bottom: "conf_flat" top: "conf_rows" include { phase: TEST }
-          reshape_param { shape { dim: 0 dim: -1 dim: 3 } } }
-  layer { name: "softmax" type: "Softmax" bottom: "conf_rows" top: "softmax" include { phase: TEST }
-          softmax_param { axis: 2 } }
-  layer { name: "softmax_flat" type: "Flatten" bottom: "softmax" top: "softmax_flat" include { phase: TEST } }
-  layer { name: "found" type: "DetectionOutput" bottom: "loc_flat" bottom: "softmax_flat" bottom: "priors" top: "found"
-          include { phase: TEST } detection_output_param { num_classes: 3 code_type: CENTER_SIZE keep_top_k: 1
-          nms_param { nms_threshold: 0.45 top_k: 20 } confidence_threshold: 0.3 } })";
-
-/// The same in two steps: where there is an object, and its box, from which the second step begins.
-std::string net_of_two_steps() {
-  std::string net = kNet;
-  const auto replace = [&](const std::string& text, const std::string& by) {
-    const std::size_t at = net.find(text);
-    EXPECT_NE(at, std::string::npos) << text;
-    net.replace(at, text.size(), by);
-  };
-  const std::string first = "bottom: 'first_softmax_flat' bottom: 'first_loc_flat' ";
-  replace("bottom: \"truth\"\n          top: \"loss\"", "bottom: 'truth' " + first + "top: 'loss'");
-  replace("bottom: \"priors\" top: \"found\"", "bottom: 'priors' " + first + "top: 'found'");
-  replace("multibox_loss_param { ", "multibox_loss_param { objectness_score: 0.01 ");
-  replace("detection_output_param { ", "detection_output_param { objectness_score: 0.01 ");
-  replace("layer { name: \"loss\"", R"(
-  layer { name: "first_loc" type: "Convolution" bottom: "conv2" top: "first_loc" convolution_param {
-          num_output: 8 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
-  layer { name: "first_loc_perm" type: "Permute" bottom: "first_loc" top: "first_loc_perm"
-          permute_param { order: 0 order: 2 order: 3 order: 1 } }
-  layer { name: "first_loc_flat" type: "Flatten" bottom: "first_loc_perm" top: "first_loc_flat" }
-  layer { name: "first_conf" type: "Convolution" bottom: "conv2" top: "first_conf" convolution_param {
-          num_output: 4 kernel_size: 3 pad: 1 weight_filler { type: "xavier" } } }
-  layer { name: "first_conf_perm" type: "Permute" bottom: "first_conf" top: "first_conf_perm"
-          permute_param { order: 0 order: 2 order: 3 order: 1 } }
-  layer { name: "first_conf_flat" type: "Flatten" bottom: "first_conf_perm" top: "first_conf_flat" }
-  layer { name: "first_rows" type: "Reshape" bottom: "first_conf_flat" top: "first_rows"
-          reshape_param { shape { dim: 0 dim: -1 dim: 2 } } }
-  layer { name: "first_softmax" type: "Softmax" bottom: "first_rows" top: "first_softmax" softmax_param { axis: 2 } }
-  layer { name: "first_softmax_flat" type: "Flatten" bottom: "first_softmax" top: "first_softmax_flat" }
+)" + box_head("loc", "conv2", 8) +
+         box_head("conf", "conv2", 6) +
+         (two_steps ? first_step_of_two_boxes("conv2") + R"(
   layer { name: "first_loss" type: "MultiBoxLoss" bottom: "first_loc_flat" bottom: "first_conf_flat" bottom: "priors"
           bottom: "truth" top: "first_loss" include { phase: TRAIN }
-          multibox_loss_param { num_classes: 2 code_type: CENTER_SIZE objectness_score: 0.01 } }
-  layer { name: "loss")");
-  return net;
+          multibox_loss_param { num_classes: 2 code_type: CENTER_SIZE objectness_score: 0.01 } })"
+                    : "") +
+         R"(
+  layer { name: "loss" type: "MultiBoxLoss" bottom: "loc_flat" bottom: "conf_flat" bottom: "priors" bottom: "truth")" +
+         of_first_step + R"(top: "loss" include { phase: TRAIN }
+          multibox_loss_param { num_classes: 3 code_type: CENTER_SIZE )" +
+         score + "} } " + box_softmax("conf", 3, "include { phase: TEST }") + R"(
+  layer { name: "found" type: "DetectionOutput" bottom: "loc_flat" bottom: "conf_softmax_flat" bottom: "priors")" +
+         of_first_step + R"(top: "found"
+          include { phase: TEST } detection_output_param { num_classes: 3 code_type: CENTER_SIZE keep_top_k: 1
+          nms_param { nms_threshold: 0.45 top_k: 20 } confidence_threshold: 0.3 )" +
+         score + "} }";
 }
 
 /// Four images with one rectangle each: class 1 is wide, class 2 high. Returns rows of ground truth.
@@ -155,9 +122,9 @@ void learn_to_find_rectangles(const std::string& text) {
   EXPECT_GE(right, 20);  // of 24
 }
 
-TEST(SsdNet, LearnsToFindRectangles) { learn_to_find_rectangles(kNet); }
+TEST(SsdNet, LearnsToFindRectangles) { learn_to_find_rectangles(detector(false)); }
 
-TEST(RefineDetNet, LearnsToFindRectanglesInTwoSteps) { learn_to_find_rectangles(net_of_two_steps()); }
+TEST(RefineDetNet, LearnsToFindRectanglesInTwoSteps) { learn_to_find_rectangles(detector(true)); }
 
 }  // namespace
 }  // namespace banyan
