@@ -44,12 +44,24 @@ net_param {
 base_lr: 0.01 lr_policy: "fixed" momentum: 0.9 weight_decay: 0.0005 max_iter: 4 display: 1 random_seed: 7
 snapshot_after_train: false
 """
-# What the linker says of a library with a symbol missing, and Banyan of a back end that it cannot load.
-NOT_LOADED = re.compile(r".*(?:symbol lookup error|error while loading shared libraries|cannot load the CUDA back end"
-                        r"|this build has no CUDA back end|belongs to another build).*")
+# What the linker says of a library with a symbol missing, Banyan of a back end that it cannot load, and a real
+# CUDA library that was loaded instead of an emulated one.
+NOT_LOADED = re.compile(r"symbol lookup error|error while loading shared libraries|cannot load the CUDA back end"
+                        r"|this build has no CUDA back end|belongs to another build|CUDA driver version is insufficient")
 # A test calls what a mutant's unit was trimmed of.
-TRIMMED = re.compile(r".*operator \w+ has no implementation.*")
+TRIMMED = re.compile(r"operator \w+ has no implementation")
 LONGEST = 300  # seconds; the limit of a program without a fault, on a busy machine
+
+
+FAILED = re.compile(r"Failure|[Ee]rror|failed")
+
+
+def lines_at(found, text, more=0):
+    """The line of what was found, and `more` after it. Not by a pattern that begins with .*: a test may print megabytes in a line."""
+    begin, end = text.rfind("\n", 0, found.start()) + 1, found.end()
+    for _ in range(more + 1):
+        end = text.find("\n", end) + 1 or len(text)
+    return text[max(begin, found.start() - 1000):min(end, found.end() + 1000)].strip()
 
 
 def longest_with_a_fault(seconds_without):
@@ -114,6 +126,7 @@ class Build:
         for path in (self.build / self.library).parent.glob("libbanyan*.so"):
             if path.name != mutant.library:
                 os.symlink(path, folder / path.name)
+        os.symlink(folder / "libbanyan_cuda.so", folder / "libnccl.so.2")  # the emulated NCCL is in it
         return folder
 
 
@@ -139,14 +152,14 @@ def outcome_of(build, library_folder, program, settings, reference=None):
     text = done.stdout.decode(errors="replace")
     unusable = NOT_LOADED.search(text) or TRIMMED.search(text)
     if unusable:
-        sys.exit(f"{library_folder}: {' '.join(command)}: {unusable[0]}")
+        sys.exit(f"{library_folder}: {' '.join(command)}: {lines_at(unusable, text)}")
     losses = re.findall(r"Iteration \d+.*loss = (\S+)", text)
     violation = re.search(r"EMULATED CUDA VIOLATION: (.*)", text)
     if violation:
         return Outcome("violation: " + violation[1][:150], losses)
     if done.returncode != 0:
-        failed = re.search(r"^.*(?:Failure|[Ee]rror|failed).*(?:\n.*){0,2}", text, re.MULTILINE)
-        said = " ".join((failed[0] if failed else text[-200:]).split())
+        failed = FAILED.search(text)
+        said = " ".join((lines_at(failed, text, more=2) if failed else text[-200:]).split())
         return Outcome(f"exit code {done.returncode}: {said[:150]}", losses)
     if program[0] == "gpu_tests" and not re.search(r"\[  PASSED  \] [1-9]", text):
         sys.exit(f"{' '.join(command)}: no test ran\n{text}")
