@@ -123,7 +123,7 @@ TEST_F(Settings, DelaysAreSeen) {
   const TestStream stream;
   use("delay_us=20000,seed=5");
   const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < 20; ++i) launch(setting::nothing, 1, 1, stream);
+  for (int i = 0; i < 100; ++i) launch(setting::nothing, 1, 1, stream);
   EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
   EXPECT_GT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(20));
 }

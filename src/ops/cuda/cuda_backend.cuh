@@ -191,14 +191,20 @@ __global__ void __launch_bounds__(kThreads) runs_with_terms_kernel(Broadcast ove
       [&](Index at, auto value) { f.store(index_of(at), value); });
 }
 
-/// Merges the states of `count` threads (a power of two), `stride` apart, into that of thread 0. `rank`: the
-/// calling thread's number among them. All threads of the block take part.
+/// Merges the states of `count` threads (a power of two), `stride` apart, into that of thread 0, which alone
+/// may read it before the block's next barrier. `rank`: the calling thread's number among them. All threads
+/// of the block take part. A binary tree, two levels of it between barriers.
 template <class R>
 __device__ void merge_tree(const R& r, typename R::State* mine, int rank, int count, int stride) {
   __syncthreads();
-  for (int half = count / 2; half > 0; half /= 2) {
-    if (rank < half) r.merge(mine[0], mine[half * stride]);
-    __syncthreads();
+  for (int rest = count; rest > 1;) {
+    const int first_half = rest / 2;
+    rest = rest > 4 ? rest / 4 : 1;
+    if (rank < rest) {
+      for (int half = first_half; half >= rest; half /= 2)
+        for (int i = 0; i < half; i += rest) r.merge(mine[i * stride], mine[(i + half) * stride]);
+    }
+    if (rest > 1) __syncthreads();
   }
 }
 
@@ -264,6 +270,7 @@ __global__ void __launch_bounds__(kThreads)
   State* here = states + threadIdx.y * blockDim.x + threadIdx.x;
   BANYAN_UNROLLED
   for (int w = 0; w < kWidth; ++w) {
+    if (w > 0) __syncthreads();
     *here = mine[w];
     merge_tree(r, here, static_cast<int>(threadIdx.y), static_cast<int>(blockDim.y),
                static_cast<int>(blockDim.x));

@@ -28,10 +28,9 @@ constexpr std::size_t kGap = 64;                             // between shared a
 constexpr std::size_t kStackBytes = std::size_t{256} << 10;
 
 struct Fiber {
-  boost::context::fiber self, scheduler;
+  boost::context::fiber self;
   char *stack_low = nullptr, *stack_high = nullptr;
-  bool waiting = false;  ///< in a barrier
-  unsigned barrier = 0;  ///< which one, by its line
+  unsigned barrier = 0;  ///< where it waits, by its line
   uint3 thread{};
 #if defined(EMULATED_CUDA_ASAN)
   void* fake_stack = nullptr;
@@ -45,30 +44,30 @@ class BlockRunner {
   void run(const std::string& name, const dim3& grid, const dim3& block, const Kernel& kernel);
   void wait_in_barrier(unsigned line);
   void* shared_array(const void* declaration, std::size_t bytes, std::size_t alignment);
-  void work(Fiber* fiber);
 
  private:
   void run_block();
-  void pass_barriers();
-  void enter(Fiber* fiber);
-  void leave(Fiber* fiber);
+  void check_waiting() const;
+  Fiber* next();
+  void switch_to(Fiber* fiber);
+  void arrive(Fiber* fiber, boost::context::fiber&& left);
+  void live(Fiber* fiber);
   Fiber* make_fiber();
 
   const Kernel* kernel_ = nullptr;
   const std::string* name_ = nullptr;
   WaitingThreads threads_;
-  Fiber* current_ = nullptr;
-  std::vector<Fiber*> idle_, waiting_;
+  Fiber loop_;  ///< run_block() itself
+  Fiber *current_ = &loop_, *left_ = nullptr;
+  std::vector<Fiber*> idle_;
+  std::vector<Fiber*> waiting_;  ///< in a barrier
+  std::vector<Fiber*> passing_;  ///< beyond a barrier, but for the first `passed_`, which went on
+  std::size_t passed_ = 0;
   std::vector<unsigned> order_;
   std::vector<std::pair<const void*, char*>> arrays_;  // by declaration
   char* shared_;
   std::size_t shared_used_ = 0;
   std::mt19937 random_;
-#if defined(EMULATED_CUDA_ASAN)
-  void* fake_stack_ = nullptr;
-  const void* bottom_ = nullptr;
-  std::size_t size_ = 0;
-#endif
 };
 
 /// A stream's thread borrows a runner, whose fibers are expensive, and returns it when it ends.
@@ -87,7 +86,6 @@ class Borrowed {
     const std::lock_guard<std::mutex> lock(pool().mutex);
     pool().free.push_back(runner_);
   }
-  BlockRunner* get() const { return runner_; }
   BlockRunner& borrow() {
     if (runner_ != nullptr) return *runner_;
     {
@@ -113,6 +111,7 @@ class Borrowed {
   BlockRunner* runner_ = nullptr;
 };
 thread_local Borrowed runner;
+thread_local BlockRunner* in_kernel __attribute__((tls_model("initial-exec"))) = nullptr;
 
 Fiber* BlockRunner::make_fiber() {
   auto* fiber = new Fiber;  // lives as long as the process: a suspended one cannot be ended
@@ -122,54 +121,68 @@ Fiber* BlockRunner::make_fiber() {
   fiber->stack_low = fiber->stack_high - stack.size;
   fiber->self =
       boost::context::fiber(std::allocator_arg, boost::context::preallocated(stack.sp, stack.size, stack),
-                            allocator, [this, fiber](boost::context::fiber&& scheduler) {
-                              fiber->scheduler = std::move(scheduler);
-#if defined(EMULATED_CUDA_ASAN)
-                              __sanitizer_finish_switch_fiber(nullptr, &bottom_, &size_);
-#endif
-                              while (true) {
-                                work(fiber);
-                                leave(fiber);
-                              }
-                              return std::move(fiber->scheduler);
+                            allocator, [this, fiber](boost::context::fiber&& left) {
+                              arrive(fiber, std::move(left));
+                              live(fiber);
+                              return boost::context::fiber();
                             });
   return fiber;
 }
 
-void BlockRunner::work(Fiber* fiber) {
-  kernel_->run(threads_);
-  fiber->waiting = false;
+/// Threads of blocks, forever.
+void BlockRunner::live(Fiber* fiber) {
+  while (true) {
+    kernel_->run(threads_);
+#if defined(EMULATED_CUDA_CHECK)
+    check_threads_end();
+#endif
+    idle_.push_back(fiber);
+    switch_to(next());
+  }
 }
 
-/// Back to the loop over fibers.
-[[gnu::noinline]] void BlockRunner::leave(Fiber* fiber) {
-#if defined(EMULATED_CUDA_ASAN)
-  __sanitizer_start_switch_fiber(&fiber->fake_stack, bottom_, size_);
-#endif
-  fiber->scheduler = std::move(fiber->scheduler).resume();
-#if defined(EMULATED_CUDA_ASAN)
-  __sanitizer_finish_switch_fiber(fiber->fake_stack, &bottom_, &size_);
-#endif
+/// Who runs after the current fiber: the next beyond the barrier, one for threads that have not begun, or
+/// (all wait or have ended) the loop.
+Fiber* BlockRunner::next() {
+  if (passed_ < passing_.size()) {
+    Fiber* fiber = passing_[passed_++];
+    builtins.thread = fiber->thread;
+    return fiber;
+  }
+  if (threads_.next == threads_.count) return &loop_;
+  if (idle_.empty()) return make_fiber();
+  Fiber* fiber = idle_.back();
+  idle_.pop_back();
+  return fiber;
 }
 
-/// Runs until the fiber waits at a barrier or has no thread left.
-[[gnu::noinline]] void BlockRunner::enter(Fiber* fiber) {
+/// Runs another until one of them switches back.
+[[gnu::noinline]] void BlockRunner::switch_to(Fiber* fiber) {
+  Fiber* from = current_;
+  left_ = from;
   current_ = fiber;
 #if defined(EMULATED_CUDA_CHECK)
-  check_threads_begin(fiber->stack_low, fiber->stack_high);
+  if (fiber != &loop_) check_threads_begin(fiber->stack_low, fiber->stack_high);
 #endif
 #if defined(EMULATED_CUDA_ASAN)
-  __sanitizer_start_switch_fiber(&fake_stack_, fiber->stack_low,
+  __sanitizer_start_switch_fiber(&from->fake_stack, fiber->stack_low,
                                  static_cast<std::size_t>(fiber->stack_high - fiber->stack_low));
 #endif
-  fiber->self = std::move(fiber->self).resume();
+  arrive(from, std::move(fiber->self).resume());
+}
+
+/// In the fiber that was switched to; `left`: where the other one goes on.
+void BlockRunner::arrive(Fiber* fiber, boost::context::fiber&& left) {
+  left_->self = std::move(left);
 #if defined(EMULATED_CUDA_ASAN)
-  __sanitizer_finish_switch_fiber(fake_stack_, nullptr, nullptr);
+  const void* low = nullptr;
+  std::size_t bytes = 0;
+  __sanitizer_finish_switch_fiber(fiber->fake_stack, &low, &bytes);
+  left_->stack_low = static_cast<char*>(const_cast<void*>(low));  // the loop's is not known before
+  left_->stack_high = left_->stack_low + bytes;
+#else
+  static_cast<void>(fiber);
 #endif
-#if defined(EMULATED_CUDA_CHECK)
-  check_threads_end();
-#endif
-  current_ = nullptr;
 }
 
 void BlockRunner::run_block() {
@@ -180,44 +193,33 @@ void BlockRunner::run_block() {
 #endif
   threads_.next = 0;
   if (settings().order == "random") std::shuffle(order_.begin(), order_.end(), random_);
-  waiting_.clear();
-  while (threads_.next < threads_.count) {
-    if (idle_.empty()) idle_.push_back(make_fiber());
-    Fiber* fiber = idle_.back();
-    idle_.pop_back();
-    enter(fiber);
-    (fiber->waiting ? waiting_ : idle_).push_back(fiber);
-  }
-  if (!waiting_.empty()) pass_barriers();
-}
-
-void BlockRunner::pass_barriers() {
-  std::size_t finished = threads_.count - waiting_.size();
+  switch_to(next());
   while (!waiting_.empty()) {
-    for (const Fiber* fiber : waiting_)
-      if (fiber->barrier != waiting_[0]->barrier) {
-        complain(*name_, ": threads of a block wait in different barriers (lines ", waiting_[0]->barrier,
-                 " and ", fiber->barrier, ")");
-        break;
-      }
-    if (finished > 0)
-      complain(*name_, ": a barrier (line ", waiting_[0]->barrier, ") is not reached by ", finished,
-               " threads of the block, which have ended");
-#if defined(EMULATED_CUDA_CHECK)
-    check_barrier();
-#endif
+    check_waiting();
     if (settings().order == "random") std::shuffle(waiting_.begin(), waiting_.end(), random_);
     if (settings().order == "reverse") std::reverse(waiting_.begin(), waiting_.end());
-    std::vector<Fiber*> still;
-    for (Fiber* fiber : waiting_) {
-      fiber->waiting = false;
-      builtins.thread = fiber->thread;
-      enter(fiber);
-      if (!fiber->waiting) ++finished;
-      (fiber->waiting ? still : idle_).push_back(fiber);
-    }
-    waiting_.swap(still);
+    passing_.swap(waiting_);
+    waiting_.clear();
+    passed_ = 0;
+    switch_to(next());
   }
+}
+
+/// Whether all threads of the block wait in one barrier.
+void BlockRunner::check_waiting() const {
+  const unsigned barrier = waiting_[0]->barrier;
+  for (const Fiber* fiber : waiting_)
+    if (fiber->barrier != barrier) {
+      complain(*name_, ": threads of a block wait in different barriers (lines ", barrier, " and ",
+               fiber->barrier, ")");
+      break;
+    }
+  if (const std::size_t ended = threads_.count - waiting_.size(); ended > 0)
+    complain(*name_, ": a barrier (line ", barrier, ") is not reached by ", ended,
+             " threads of the block, which have ended");
+#if defined(EMULATED_CUDA_CHECK)
+  check_barrier();
+#endif
 }
 
 void BlockRunner::run(const std::string& name, const dim3& grid, const dim3& block, const Kernel& kernel) {
@@ -250,10 +252,13 @@ void BlockRunner::run(const std::string& name, const dim3& grid, const dim3& blo
 
 void BlockRunner::wait_in_barrier(unsigned line) {
   Fiber* fiber = current_;
-  fiber->waiting = true;
+#if defined(EMULATED_CUDA_CHECK)
+  check_threads_end();
+#endif
   fiber->barrier = line;
   fiber->thread = builtins.thread;
-  leave(fiber);
+  waiting_.push_back(fiber);
+  switch_to(next());
 }
 
 void* BlockRunner::shared_array(const void* declaration, std::size_t bytes, std::size_t alignment) {
@@ -283,11 +288,13 @@ void* BlockRunner::shared_array(const void* declaration, std::size_t bytes, std:
 
 void execute(const std::string& name, const dim3& grid, const dim3& block, Kernel& kernel, Running& now) {
 #if defined(EMULATED_CUDA_CHECK)
-  check_launch_begins(now, {static_cast<const char*>(kernel.object()), kernel.object_bytes()});
+  check_launch_begins(now, {reinterpret_cast<const char*>(&kernel), kernel.object_bytes()});
 #else
   static_cast<void>(now);
 #endif
-  runner.borrow().run(name, grid, block, kernel);
+  in_kernel = &runner.borrow();
+  in_kernel->run(name, grid, block, kernel);
+  in_kernel = nullptr;
 #if defined(EMULATED_CUDA_CHECK)
   check_launch_ends();
 #endif
@@ -341,22 +348,22 @@ void run_kernel(const std::string& name, const dim3& grid, const dim3& block, Ke
 }  // namespace
 
 void barrier(unsigned line) {
-  if (runner.get() == nullptr) {
+  if (in_kernel == nullptr) {
     complain("__syncthreads outside of a kernel");
     return;
   }
-  runner.get()->wait_in_barrier(line);
+  in_kernel->wait_in_barrier(line);
 }
 
 void* shared_array(const void* declaration, std::size_t bytes, std::size_t alignment) {
 #if defined(EMULATED_CUDA_CHECK)
   const NotChecked not_checked;
 #endif
-  return runner.get()->shared_array(declaration, bytes, alignment);
+  return in_kernel->shared_array(declaration, bytes, alignment);
 }
 
 void launch(const void* function, const dim3& grid, const dim3& block, cudaStream_t handle,
-            std::unique_ptr<Kernel> owned) {
+            OwnedKernel owned) {
   if (cudaError_t failed; call_fails("launch", cudaErrorLaunchFailure, &failed)) return;
   const std::string name = name_of_function(function);
   std::ostringstream shape;
@@ -378,7 +385,7 @@ void launch(const void* function, const dim3& grid, const dim3& block, cudaStrea
   // Owned by the host or the stream, whichever has it last; not the program's own memory.
   const std::shared_ptr<Kernel> kernel(owned.release(), [](Kernel* done) {
     const Quiet quiet;
-    delete done;
+    DeleteKernel()(done);
   });
   std::vector<Pointer> pointers;
   {

@@ -33,18 +33,35 @@ begin_next_thread(WaitingThreads& waiting) {
   return true;
 }
 
+/// Nothing is virtual: of each of a thousand kernels the compiler would make those functions.
 class Kernel {
  public:
-  virtual ~Kernel() = default;
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
   /// Runs threads one after the other until none is left. It may be suspended at a barrier; another call then
   /// takes the rest.
-  virtual void run(WaitingThreads& threads) const = 0;
-  virtual void* arguments() = 0;
-  virtual std::size_t argument_bytes() const = 0;
-  /// The whole object: what CUDA threads may read as constant memory.
-  virtual const void* object() const = 0;
-  virtual std::size_t object_bytes() const = 0;
+  void run(WaitingThreads& threads) const { run_(*this, threads); }
+  void* arguments() { return arguments_; }
+  std::size_t argument_bytes() const { return argument_bytes_; }
+  /// Of the whole object: what CUDA threads may read as constant memory.
+  std::size_t object_bytes() const { return object_bytes_; }
+
+ protected:
+  using Run = void (*)(const Kernel& kernel, WaitingThreads& threads);
+  Kernel(Run run, void* arguments, std::size_t argument_bytes, std::size_t object_bytes)
+      : run_(run), arguments_(arguments), argument_bytes_(argument_bytes), object_bytes_(object_bytes) {}
+  ~Kernel() = default;
+
+ private:
+  Run run_;
+  void* arguments_;
+  std::size_t argument_bytes_, object_bytes_;
 };
+
+struct DeleteKernel {
+  void operator()(Kernel* kernel) const { ::operator delete(static_cast<void*>(kernel)); }
+};
+using OwnedKernel = std::unique_ptr<Kernel, DeleteKernel>;
 
 #if !__has_builtin(__builtin_clear_padding)
 #error "the emulated CUDA needs a compiler with __builtin_clear_padding (GCC 11 or later)"
@@ -52,11 +69,55 @@ class Kernel {
 
 /// A kernel's arguments in sequence. Not a std::tuple, which is not trivially copyable.
 template <class... Parameters>
-struct Arguments {};
-template <class First, class... Rest>
-struct Arguments<First, Rest...> {
-  First first;
-  Arguments<Rest...> rest;
+struct Arguments;
+template <>
+struct Arguments<> {
+  void pass(void (*to)()) const { to(); }
+};
+template <class A>
+struct Arguments<A> {
+  A a;
+  void pass(void (*to)(A)) const { to(a); }
+};
+template <class A, class B>
+struct Arguments<A, B> {
+  A a;
+  B b;
+  void pass(void (*to)(A, B)) const { to(a, b); }
+};
+template <class A, class B, class C>
+struct Arguments<A, B, C> {
+  A a;
+  B b;
+  C c;
+  void pass(void (*to)(A, B, C)) const { to(a, b, c); }
+};
+template <class A, class B, class C, class D>
+struct Arguments<A, B, C, D> {
+  A a;
+  B b;
+  C c;
+  D d;
+  void pass(void (*to)(A, B, C, D)) const { to(a, b, c, d); }
+};
+template <class A, class B, class C, class D, class E>
+struct Arguments<A, B, C, D, E> {
+  A a;
+  B b;
+  C c;
+  D d;
+  E e;
+  void pass(void (*to)(A, B, C, D, E)) const { to(a, b, c, d, e); }
+};
+template <class A, class B, class C, class D, class E, class F>
+struct Arguments<A, B, C, D, E, F> {
+  A a;
+  B b;
+  C c;
+  D d;
+  E e;
+  F f;
+  void pass(void (*to)(A, B, C, D, E, F)) const { to(a, b, c, d, e, f); }
 };
 
 template <class... Parameters>
@@ -64,34 +125,21 @@ class TypedKernel final : public Kernel {
   static_assert((std::is_trivially_copyable_v<Parameters> && ...),
                 "CUDA copies a kernel's arguments as bytes");
   static_assert((sizeof(Parameters) + ... + 0) <= 4096, "a kernel's arguments may have 4 KiB");
+  static_assert(alignof(Arguments<Parameters...>) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
 
  public:
   TypedKernel(void (*function)(Parameters...), const Parameters&... arguments)
-      : function_(function), arguments_(pack(arguments...)) {
+      : Kernel(&run_threads, &arguments_, sizeof(arguments_), sizeof(TypedKernel)),
+        function_(function),
+        arguments_{arguments...} {
     // What the memory's earlier owner left between two arguments can look like half an address.
     __builtin_clear_padding(&arguments_);
   }
-  void run(WaitingThreads& threads) const override {
-    while (begin_next_thread(threads)) call(arguments_);
-  }
-  void* arguments() override { return &arguments_; }
-  std::size_t argument_bytes() const override { return sizeof(arguments_); }
-  const void* object() const override { return this; }
-  std::size_t object_bytes() const override { return sizeof(*this); }
 
  private:
-  static Arguments<> pack() { return {}; }
-  template <class First, class... Rest>
-  static Arguments<First, Rest...> pack(const First& first, const Rest&... rest) {
-    return {first, pack(rest...)};
-  }
-  template <class... Taken>
-  void call(const Arguments<>&, const Taken&... taken) const {
-    function_(taken...);
-  }
-  template <class First, class... Rest, class... Taken>
-  void call(const Arguments<First, Rest...>& from, const Taken&... taken) const {
-    call(from.rest, taken..., from.first);
+  static void run_threads(const Kernel& kernel, WaitingThreads& threads) {
+    const auto& self = static_cast<const TypedKernel&>(kernel);
+    while (begin_next_thread(threads)) self.arguments_.pass(self.function_);
   }
 
   void (*function_)(Parameters...);
@@ -100,7 +148,7 @@ class TypedKernel final : public Kernel {
 
 /// Checks the launch and enqueues it; errors become the thread's last error. `function` gives the name.
 void launch(const void* function, const dim3& grid, const dim3& block, cudaStream_t stream,
-            std::unique_ptr<Kernel> kernel);
+            OwnedKernel kernel);
 
 /// The block's shared memory for one declaration.
 void* shared_array(const void* declaration, std::size_t bytes, std::size_t alignment);

@@ -120,7 +120,7 @@ void serve(Stream* stream) {
       if (stream->queue.empty()) break;
       operation = std::move(stream->queue.front());
       stream->queue.pop_front();
-      if (settings().delay_us > 0 && stream->random() % 2 == 0)
+      if (settings().delay_us > 0 && stream->random() % 8 == 0)
         pause = static_cast<unsigned>(stream->random() % settings().delay_us);
     }
     if (pause > 0) {
@@ -170,7 +170,7 @@ void serve(Stream* stream) {
     }
     --m.ending[gpu];
   }
-  m.reached.notify_all();
+  m.ended_all.notify_all();
 }
 
 }  // namespace
@@ -320,12 +320,11 @@ std::shared_ptr<Token> mark(Stream& stream, const char* name) {
         const Quiet quiet;
         token->milliseconds = now_milliseconds();
         token->clock = now.clock();
-        Machine& m = Machine::get();
         {
-          const std::lock_guard<std::mutex> lock(m.mutex);
+          const std::lock_guard<std::mutex> lock(token->mutex);
           token->reached.store(true);
         }
-        m.reached.notify_all();
+        token->changed.notify_all();
       },
       false);
   const Quiet quiet;
@@ -353,9 +352,8 @@ namespace {
 void wait_until_reached(const Token& token) {
   demand(token);
   const Quiet quiet;
-  Machine& m = Machine::get();
-  std::unique_lock<std::mutex> lock(m.mutex);
-  m.reached.wait(lock, [&] { return token.reached.load(); });
+  std::unique_lock<std::mutex> lock(token.mutex);
+  token.changed.wait(lock, [&] { return token.reached.load(); });
 }
 
 }  // namespace
@@ -419,7 +417,7 @@ void wait_for_gpu(int device) {
   {
     const Quiet quiet;
     std::unique_lock<std::mutex> lock(m.mutex);
-    m.reached.wait(lock, [&] { return m.ending[gpu] == 0; });
+    m.ended_all.wait(lock, [&] { return m.ending[gpu] == 0; });
     auto known = std::make_shared<VectorClock>(*m.host);
     known->join(m.ended[gpu]);
     m.host = std::move(known);

@@ -68,9 +68,11 @@ extern thread_local Running* running;  ///< null on host threads
 
 /// A point in a stream's work.
 struct Token {
-  std::atomic<bool> reached{false};
-  double milliseconds = 0;  ///< when
-  VectorClock clock;        ///< what comes before it
+  mutable std::mutex mutex;
+  mutable std::condition_variable changed;
+  std::atomic<bool> reached{false};  ///< set under the mutex
+  double milliseconds = 0;           ///< when
+  VectorClock clock;                 ///< what comes before it
   Stream* stream = nullptr;
   std::uint64_t position = 0;
 };
@@ -105,7 +107,7 @@ class Machine {
  public:
   static Machine& get();
   std::mutex mutex;
-  std::condition_variable reached;  ///< some token
+  std::condition_variable ended_all;  ///< some GPU's destroyed streams
   std::set<Stream*> streams;
   std::vector<Stream*> destroyed_streams;  ///< never deleted: their handles stay recognizable
   std::set<Event*> events;

@@ -29,7 +29,7 @@ struct Settings {
       0;  ///< peer_gbps=X: copies between GPUs with peer access take at least bytes / X; 0: no time
   double staged_gbps = 0;  ///< staged_gbps=X: between GPUs without it
   double host_gbps = 0;    ///< host_gbps=X: between a GPU and the host
-  unsigned delay_us = 0;   ///< delay_us=N: half of all work starts up to N us late
+  unsigned delay_us = 0;   ///< delay_us=N: an eighth of all work starts up to N us late
   bool lazy = false;       ///< lazy=1: work runs only when something waits for it
   std::string order =
       "forward";      ///< order=forward | reverse | random: of a block's threads and a grid's blocks

@@ -95,9 +95,12 @@ def of_libbanyan(name, file, test, *replace):
     return Mutant(name, file, replace, (file,), test, library="libbanyan.so")
 
 
-TREE_LOOP = """    if (rank < half) r.merge(mine[0], mine[half * stride]);
-    __syncthreads();
+TREE_LEVELS = """    if (rank < rest) {
+      for (int half = first_half; half >= rest; half /= 2)
+        for (int i = 0; i < half; i += rest) r.merge(mine[i * stride], mine[(i + half) * stride]);
+    }
 """
+TREE_BARRIER = "    if (rest > 1) __syncthreads();\n"
 PACK_AND_SEND = """    ops::pack_narrow(merging.context, merging.message, narrow, ops::kAllOwners, packed);
     exchange(merging, up);
 """
@@ -108,11 +111,11 @@ TILE_BARRIERS = """    __syncthreads();
 
 MUTANTS = [
     # barriers
-    reduction("merge_tree: no barrier before the tree", ("  __syncthreads();\n  for (int half", "  for (int half")),
+    reduction("merge_tree: no barrier before the tree", ("  __syncthreads();\n  for (int rest", "  for (int rest")),
     reduction("merge_tree: no barrier between its levels",
-              (TREE_LOOP, "    if (rank < half) r.merge(mine[0], mine[half * stride]);\n")),
+              (TREE_LEVELS + TREE_BARRIER, TREE_LEVELS)),
     reduction("merge_tree: barrier in a branch",
-              (TREE_LOOP, "    if (rank < half) {\n      r.merge(mine[0], mine[half * stride]);\n      __syncthreads();\n    }\n")),
+              (TREE_LEVELS + TREE_BARRIER, TREE_LEVELS.replace("    }\n", "  " + TREE_BARRIER + "    }\n"))),
     transposition("transposition: no barrier before the tile is read", (TILE_BARRIERS, TILE_BARRIERS.replace("    __syncthreads();\n", ""))),
     transposition("transposition: no barrier before the next tile",
                   ("      }\n    }\n    __syncthreads();\n  }\n", "      }\n    }\n  }\n"),

@@ -10,9 +10,9 @@ namespace banyan::ops {
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), const dim3& grid, const dim3& block, cudaStream_t stream,
             const Arguments&... arguments) {
-  emulated::launch(
-      reinterpret_cast<const void*>(kernel), grid, block, stream,
-      std::make_unique<emulated::TypedKernel<Parameters...>>(kernel, static_cast<Parameters>(arguments)...));
+  emulated::launch(reinterpret_cast<const void*>(kernel), grid, block, stream,
+                   emulated::OwnedKernel(new emulated::TypedKernel<Parameters...>(
+                       kernel, static_cast<Parameters>(arguments)...)));
 }
 
 }  // namespace banyan::ops
