@@ -125,6 +125,8 @@ with_tsan() {
   OMP_NUM_THREADS=1 TSAN_OPTIONS=${TSAN_OPTIONS:-$options} "$@"
 }
 
+export ASAN_OPTIONS=${ASAN_OPTIONS:-handle_sigill=1}  # which is how undefined behaviour ends a program
+
 [ "$what" = format ] || tools/install_packages.sh
 case $what in
   format) check_format ;;
@@ -179,7 +181,7 @@ case $what in
     # shellcheck disable=SC2086
     build $asan
     BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-60} check asan -L '^(io|net|device)$'
-    jobs=$((2 * cores + 1))  # each for its time, however much of the cores the others take
+    jobs=$((4 * cores + 1))  # each for its time, however much of the cores the others take
     check asan -L '^fuzz$'
     ;;
 esac

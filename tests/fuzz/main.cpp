@@ -34,7 +34,7 @@
 // file names. Freed memory is not kept for long, so that it does not count.
 extern "C" const char* __asan_default_options() {  // NOLINT(bugprone-reserved-identifier)
   return "max_allocation_size_mb=256:allocator_may_return_null=1:quarantine_size_mb=8:"
-         "allocator_release_to_os_interval_ms=-1:detect_leaks=1";
+         "allocator_release_to_os_interval_ms=-1:detect_leaks=1:handle_sigill=1";
 }
 
 // libhdf5 forgets some of its own memory when it meets an error.
@@ -352,7 +352,7 @@ int main_of(int count, char** arguments) {
   if (__sanitizer_set_death_callback != nullptr)
     __sanitizer_set_death_callback(keep_input);
   else
-    for (const int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGBUS}) std::signal(signal, on_signal);
+    for (const int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGBUS, SIGILL}) std::signal(signal, on_signal);
   std::vector<const Target*> wanted;
   std::vector<std::string> files;
   for (const std::string& name : options.names) {

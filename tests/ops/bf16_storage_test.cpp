@@ -325,8 +325,8 @@ TEST_P(Bf16Storage, ScaleAndBias) {
     compare(
         {x, out, made({21}, 3)}, 3,
         [&](Tensors& t) {
-          ops::scale_bias(context(), t[0], scales ? t[2] : parameter, scales ? parameter : t[2], over, {},
-                          t[1]);
+          ops::scale_bias(context(), t[0], scales ? t[2] : parameter, scales ? parameter : t[2], over,
+                          ops::relu_activation(0.25), t[1]);
         },
         1e-6);
 }

@@ -330,6 +330,8 @@ TEST_P(Broadcasting, ScaleBias) {
       expect_near(values(out), expected, 2 * epsilon());
     }
   }
+  Tensor x = make({2}, {1, 2});
+  EXPECT_THROW(ops::scale_bias(context(), x, {}, {}, {1, 2, 1}, {}, x), Error);
 }
 
 TEST_P(Broadcasting, ScaleGradientAdds) {

@@ -22,7 +22,7 @@ inline constexpr const char* kLinkHint = "check the IOMMU and ACS settings of BI
 /// Sends a pattern from `owner` to `reader` and compares every byte, copied and, for in_place, also read by
 /// an operator of the reader. A transfer that is not done after `limit_seconds` counts as stalled; its memory
 /// is then never released, because the device may still write to it.
-LinkCheck verify_link(Device& owner, Device& reader, Access access, std::size_t bytes = std::size_t{4} << 20,
+LinkCheck verify_link(Device& owner, Device& reader, Access access, std::size_t bytes = std::size_t{1} << 20,
                       double limit_seconds = 10);
 
 struct LinkSpeed {

@@ -579,9 +579,17 @@ void with_operand(const Tensor& operand, const Body& body) {
   body(operand.data<Arithmetic<T>>());
 }
 
+/// An undefined operand, or one that is not stored as activations of T are.
+template <class T, class Operand>
+inline constexpr bool kIsParameter =
+    std::is_null_pointer_v<Operand> || std::is_same_v<Operand, const Arithmetic<T>*>;
+
+/// With an operand that is activations of 16 bits, the activation takes a sweep of its own: that is rare, and
+/// kernels for all pairs of types would be a third of the time in which this file is compiled.
 template <class Backend>
 void scale_and_shift(Context& context, const Tensor& x, const Tensor& scale, const Tensor& bias,
                      const Broadcast& over, const Activation& activation, Tensor& y) {
+  if (!scale.defined() && !bias.defined()) runtime_failure("scale_bias: neither a scale nor a bias is given");
   require_alike("scale_bias", x, y);
   require_broadcast("scale_bias", x, over);
   if (scale.defined()) require_count("scale_bias", scale, over.dim);
@@ -589,11 +597,23 @@ void scale_and_shift(Context& context, const Tensor& x, const Tensor& scale, con
   dispatch_storage(x.dtype(), "scale_bias", [&]<class T>() {
     with_operand<T>(scale, [&](auto s) {
       with_operand<T>(bias, [&](auto b) {
-        with_activation<T>(activation, [&](auto end) {
+        using Scale = decltype(s);
+        using Bias = decltype(b);
+        const auto run = [&](auto end) {
           Backend::for_each_channel(
-              context, over,
-              ScaleBias<T, decltype(s), decltype(b), decltype(end)>{x.data<T>(), s, b, end, y.data<T>()});
-        });
+              context, over, ScaleBias<T, Scale, Bias, decltype(end)>{x.data<T>(), s, b, end, y.data<T>()});
+        };
+        if constexpr (std::is_null_pointer_v<Scale> && std::is_null_pointer_v<Bias>) {
+          return;  // refused above
+        } else if constexpr (kIsParameter<T, Scale> && kIsParameter<T, Bias>) {
+          with_activation<T>(activation, run);
+        } else {
+          run(NoEnd<T>{});
+          if (!activation.on()) return;
+          with_activation<T>(activation, [&](auto end) {
+            sum_in_passes<Backend, T>(context, {&y}, {1}, Ended<T, decltype(end)>{end}, y);
+          });
+        }
       });
     });
   });
