@@ -125,7 +125,7 @@ with_tsan() {
   OMP_NUM_THREADS=1 TSAN_OPTIONS=${TSAN_OPTIONS:-$options} "$@"
 }
 
-export ASAN_OPTIONS=${ASAN_OPTIONS:-handle_sigill=1}  # which is how undefined behaviour ends a program
+export ASAN_OPTIONS=handle_sigill=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}  # undefined behaviour is an illegal instruction
 
 [ "$what" = format ] || tools/install_packages.sh
 case $what in
@@ -180,8 +180,8 @@ case $what in
     end_ahead
     # shellcheck disable=SC2086
     build $asan
-    BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-60} check asan -L '^(io|net|device)$'
-    jobs=$((4 * cores + 1))  # each for its time, however much of the cores the others take
+    BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-30} check asan -L '^(io|net|device)$'
+    jobs=$((4 * cores + 1))  # each for its time, in which it gets less done
     check asan -L '^fuzz$'
     ;;
 esac

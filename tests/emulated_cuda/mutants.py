@@ -50,10 +50,8 @@ NOT_LOADED = re.compile(r"symbol lookup error|error while loading shared librari
                         r"|this build has no CUDA back end|belongs to another build|CUDA driver version is insufficient")
 # A test calls what a mutant's unit was trimmed of.
 TRIMMED = re.compile(r"operator \w+ has no implementation")
-LONGEST = 300  # seconds; the limit of a program without a fault, on a busy machine
-
-
 FAILED = re.compile(r"Failure|[Ee]rror|failed")
+LONGEST = 300  # seconds; the limit of a program without a fault, on a busy machine
 
 
 def lines_at(found, text, more=0):

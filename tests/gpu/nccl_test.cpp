@@ -168,7 +168,7 @@ TEST_F(NcclTraining, SixteenBitsAreThoseOfTheHost) {
 TEST_F(NcclTraining, SixteenBitsOfTwoGpusAreThoseOfTheHost) {
   if (!enough_gpus(2)) GTEST_SKIP() << "needs 2 GPUs";
   TrainingCase what = wide_case();
-  what.iterations = 3;
+  what.iterations = 2;
   for (const DType type : {DType::bf16, DType::f16}) {
     SCOPED_TRACE(name_of(type));
     reduce_precision_ = type;

@@ -325,10 +325,21 @@ TEST_P(Bf16Storage, ScaleAndBias) {
     compare(
         {x, out, made({21}, 3)}, 3,
         [&](Tensors& t) {
-          ops::scale_bias(context(), t[0], scales ? t[2] : parameter, scales ? parameter : t[2], over,
-                          ops::relu_activation(0.25), t[1]);
+          ops::scale_bias(context(), t[0], scales ? t[2] : parameter, scales ? parameter : t[2], over, {},
+                          t[1]);
         },
         1e-6);
+  // With an activation, the bits of the two operators, in place too.
+  const Tensor narrow = as(x, DType::bf16), factors = as(parameter, DType::bf16);
+  for (const auto& [scale, bias] :
+       {std::pair{factors, Tensor()}, {Tensor(), factors}, {factors, parameter}, {parameter, factors}})
+    for (const double slope : {0.0, 0.3}) {
+      Tensor expected = empty(kImage, DType::bf16), found = as(narrow, DType::bf16);
+      ops::scale_bias(context(), narrow, scale, bias, over, {}, expected);
+      ops::relu_forward(context(), expected, slope, expected);
+      ops::scale_bias(context(), found, scale, bias, over, ops::relu_activation(slope), found);
+      EXPECT_EQ(values(found), values(expected));
+    }
 }
 
 TEST_P(Bf16Storage, FactorsOfPlanes) {

@@ -111,8 +111,8 @@ inline constinit Operator<void(const Tensor& dy, const Tensor& mask, int index, 
 struct Broadcast {
   std::int64_t outer, dim, inner;
 };
-/// y = activation(x * scale[d] + bias[d]); an undefined tensor stands for "none". Scale and bias, and dscale
-/// below, may be bf16 where x is.
+/// y = activation(x * scale[d] + bias[d]); an undefined tensor stands for "none", for one of the two. Scale
+/// and bias, and dscale below, may be bf16 where x is.
 inline constinit Operator<void(const Tensor& x, const Tensor& scale, const Tensor& bias,
                                const Broadcast& over, const Activation& activation, Tensor& y)>
     scale_bias{"scale_bias"};

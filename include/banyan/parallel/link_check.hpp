@@ -22,8 +22,12 @@ inline constexpr const char* kLinkHint = "check the IOMMU and ACS settings of BI
 /// Sends a pattern from `owner` to `reader` and compares every byte, copied and, for in_place, also read by
 /// an operator of the reader. A transfer that is not done after `limit_seconds` counts as stalled; its memory
 /// is then never released, because the device may still write to it.
-LinkCheck verify_link(Device& owner, Device& reader, Access access, std::size_t bytes = std::size_t{1} << 20,
+LinkCheck verify_link(Device& owner, Device& reader, Access access, std::size_t bytes,
                       double limit_seconds = 10);
+/// With 1 MiB in place; where data may go through buffers of the host, with more than those hold.
+inline LinkCheck verify_link(Device& owner, Device& reader, Access access) {
+  return verify_link(owner, reader, access, std::size_t{access == Access::in_place ? 1U : 3U} << 20);
+}
 
 struct LinkSpeed {
   double bytes_per_second = 0;

@@ -585,7 +585,7 @@ inline constexpr bool kIsParameter =
     std::is_null_pointer_v<Operand> || std::is_same_v<Operand, const Arithmetic<T>*>;
 
 /// With an operand that is activations of 16 bits, the activation takes a sweep of its own: that is rare, and
-/// kernels for all pairs of types would be a third of the time in which this file is compiled.
+/// kernels for all pairs of types would take a third of this file's compilation.
 template <class Backend>
 void scale_and_shift(Context& context, const Tensor& x, const Tensor& scale, const Tensor& bias,
                      const Broadcast& over, const Activation& activation, Tensor& y) {

@@ -192,8 +192,8 @@ __global__ void __launch_bounds__(kThreads) runs_with_terms_kernel(Broadcast ove
 }
 
 /// Merges the states of `count` threads (a power of two), `stride` apart, into that of thread 0, which alone
-/// may read it before the block's next barrier. `rank`: the calling thread's number among them. All threads
-/// of the block take part. A binary tree, two levels of it between barriers.
+/// may use the states until the block's next barrier. `rank`: the calling thread's number among them. All
+/// threads of the block take part. A binary tree, two levels of it between barriers.
 template <class R>
 __device__ void merge_tree(const R& r, typename R::State* mine, int rank, int count, int stride) {
   __syncthreads();

@@ -61,7 +61,7 @@ class BlockRunner {
   Fiber *current_ = &loop_, *left_ = nullptr;
   std::vector<Fiber*> idle_;
   std::vector<Fiber*> waiting_;  ///< in a barrier
-  std::vector<Fiber*> passing_;  ///< beyond a barrier, but for the first `passed_`, which went on
+  std::vector<Fiber*> passing_;  ///< waited in the latest barrier; the first `passed_` have gone on
   std::size_t passed_ = 0;
   std::vector<unsigned> order_;
   std::vector<std::pair<const void*, char*>> arrays_;  // by declaration
@@ -143,7 +143,7 @@ void BlockRunner::live(Fiber* fiber) {
 
 /// Who runs after the current fiber: the next beyond the barrier, one for threads that have not begun, or
 /// (all wait or have ended) the loop.
-Fiber* BlockRunner::next() {
+[[gnu::noinline]] Fiber* BlockRunner::next() {
   if (passed_ < passing_.size()) {
     Fiber* fiber = passing_[passed_++];
     builtins.thread = fiber->thread;
@@ -156,7 +156,7 @@ Fiber* BlockRunner::next() {
   return fiber;
 }
 
-/// Runs another until one of them switches back.
+/// Suspends the current fiber for another; returns when one switches back to it.
 [[gnu::noinline]] void BlockRunner::switch_to(Fiber* fiber) {
   Fiber* from = current_;
   left_ = from;

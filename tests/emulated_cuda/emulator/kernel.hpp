@@ -33,7 +33,7 @@ begin_next_thread(WaitingThreads& waiting) {
   return true;
 }
 
-/// Nothing is virtual: of each of a thousand kernels the compiler would make those functions.
+/// No virtual functions: the compiler would make them for each of a thousand kernels.
 class Kernel {
  public:
   Kernel(const Kernel&) = delete;

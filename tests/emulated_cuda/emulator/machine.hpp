@@ -107,7 +107,7 @@ class Machine {
  public:
   static Machine& get();
   std::mutex mutex;
-  std::condition_variable ended_all;  ///< some GPU's destroyed streams
+  std::condition_variable ended_all;  ///< a destroyed stream has ended
   std::set<Stream*> streams;
   std::vector<Stream*> destroyed_streams;  ///< never deleted: their handles stay recognizable
   std::set<Event*> events;

@@ -143,6 +143,7 @@ MUTANTS = [
     reduction("columns in packs: all get the first one's sums", ("*here = mine[w];", "*here = mine[0];")),
     reduction("columns in packs: a batch of rows begins too late",
               ("row += kPacksAtOnce * step) {\n      PackOfReads<R", "row += (kPacksAtOnce + 1) * step) {\n      PackOfReads<R")),
+    reduction("columns in packs: no barrier before the next one's states", ("    if (w > 0) __syncthreads();\n", "")),
     passes("columns in packs: all get the first one's terms", ("of_pack.value(terms[w], w)", "of_pack.value(terms[0], w)")),
     Mutant("moments: the shift is another channel's", NORMALIZATION_UNIT, (("first[d * inner]) + mean", "first[0]) + mean"),), (NORMALIZATION_UNIT,), MOMENTS, ONLY_MOMENTS),
     Mutant("pooling: a pack's marks are the first channel's", "src/ops/common/pooling.hpp", (("static_cast<M>(where[k])", "static_cast<M>(where[0])"),),
