@@ -114,7 +114,7 @@ check_format() {
     exit 1
   fi
   find include src tests tools \( -name '*.hpp' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
-    xargs -0 clang-format --dry-run --Werror
+    xargs -0 -n 50 -P "$cores" clang-format --dry-run --Werror
   echo "All sources are formatted."
 }
 
@@ -180,8 +180,8 @@ case $what in
     end_ahead
     # shellcheck disable=SC2086
     build $asan
-    BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-30} check asan -L '^(io|net|device)$'
-    jobs=$((4 * cores + 1))  # each for its time, in which it gets less done
+    BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-20} check asan -L '^(io|net|device)$'
+    jobs=$((6 * cores + 1))  # each for its time, in which it gets less done
     check asan -L '^fuzz$'
     ;;
 esac

@@ -263,14 +263,14 @@ class CtcLossLayer : public AnyCtcLossLayer {
   }
 };
 
-constexpr const char* kAbout = "labels of sequences without their places (CTC, Graves et al. 2006)";
-const RegisterLayer<CTCLossLayer> registered_ctc_loss("CTCLoss", {.about = kAbout,
+constexpr const char* kAboutCtc = "labels of sequences without their places (CTC, Graves et al. 2006)";
+const RegisterLayer<CTCLossLayer> registered_ctc_loss("CTCLoss", {.about = kAboutCtc,
                                                                   .message = "ctc_loss_param",
                                                                   .examples = {}});
-const RegisterLayer<WarpCTCLossLayer> registered_warp_ctc_loss("WarpCTCLoss", {.about = kAbout,
+const RegisterLayer<WarpCTCLossLayer> registered_warp_ctc_loss("WarpCTCLoss", {.about = kAboutCtc,
                                                                                .message = "ctc_loss_param",
                                                                                .examples = {}});
-const RegisterLayer<CtcLossLayer> registered_ctc_loss_of_rows("CtcLoss", {.about = kAbout,
+const RegisterLayer<CtcLossLayer> registered_ctc_loss_of_rows("CtcLoss", {.about = kAboutCtc,
                                                                           .message = "ctc_loss_param",
                                                                           .examples = {}});
 

@@ -48,20 +48,20 @@ class FocalLossLayer : public SoftmaxedLossLayer {
   ops::FocalLoss focal_{};
 };
 
-constexpr const char* kAbout = "softmax loss in which likely labels count less (Lin et al. 2017)";
+constexpr const char* kAboutFocalLoss = "softmax loss in which likely labels count less (Lin et al. 2017)";
 const RegisterLayer<FocalLossLayer> registered_focal_loss("FocalLoss",
-                                                          {.about = kAbout,
+                                                          {.about = kAboutFocalLoss,
                                                            .message = "focal_loss_param",
                                                            .examples = {"", "gamma: 0.5 alpha: 1"},
                                                            .further = {"softmax_focal_loss_param",
                                                                        "softmax_param"}});
 const RegisterLayer<FocalLossLayer> registered_softmax_focal_loss("SoftmaxFocalLoss",
-                                                                  {.about = kAbout,
+                                                                  {.about = kAboutFocalLoss,
                                                                    .message = "softmax_focal_loss_param",
                                                                    .further = {"focal_loss_param",
                                                                                "softmax_param"}});
 const RegisterLayer<FocalLossLayer> registered_softmax_with_focal_loss("SoftmaxWithFocalLoss",
-                                                                       {.about = kAbout,
+                                                                       {.about = kAboutFocalLoss,
                                                                         .message = "softmax_focal_loss_param",
                                                                         .further = {"focal_loss_param",
                                                                                     "softmax_param"}});

@@ -7,7 +7,7 @@
 namespace banyan {
 namespace {
 
-std::int64_t rounded(std::int64_t size, std::int64_t alignment) {
+std::int64_t rounded_up(std::int64_t size, std::int64_t alignment) {
   return (size + alignment - 1) / alignment * alignment;
 }
 
@@ -49,7 +49,7 @@ MemoryPlan plan_in_order(const std::vector<Lifetime>& lifetimes, std::int64_t al
   std::vector<std::size_t> placed;  // in ascending order of offset
   for (const std::size_t i : order) {
     const Lifetime& life = lifetimes[i];
-    const std::int64_t size = rounded(life.size, alignment);
+    const std::int64_t size = rounded_up(life.size, alignment);
     plan.sum += size;
     if (size == 0) continue;
     std::int64_t offset = 0;
@@ -57,7 +57,7 @@ MemoryPlan plan_in_order(const std::vector<Lifetime>& lifetimes, std::int64_t al
       const Lifetime& taken = lifetimes[other];
       if (!overlap(taken.spans, life.spans)) continue;
       if (plan.offsets[other] >= offset + size) break;
-      offset = std::max(offset, plan.offsets[other] + rounded(taken.size, alignment));
+      offset = std::max(offset, plan.offsets[other] + rounded_up(taken.size, alignment));
     }
     plan.offsets[i] = offset;
     plan.total = std::max(plan.total, offset + size);
@@ -89,8 +89,8 @@ std::int64_t most_alive(const std::vector<Lifetime>& lifetimes, std::int64_t ali
   std::vector<std::int64_t> change(static_cast<std::size_t>(end), 0);
   for (const Lifetime& life : lifetimes)
     for (const Span& span : life.spans) {
-      change[span.first] += rounded(life.size, alignment);
-      change[static_cast<std::size_t>(span.last) + 1] -= rounded(life.size, alignment);
+      change[span.first] += rounded_up(life.size, alignment);
+      change[static_cast<std::size_t>(span.last) + 1] -= rounded_up(life.size, alignment);
     }
   std::int64_t alive = 0, most = 0;
   for (const std::int64_t by : change) most = std::max(most, alive += by);
@@ -101,7 +101,7 @@ MemoryPlan plan_separate(const std::vector<Lifetime>& lifetimes, std::int64_t al
   MemoryPlan plan;
   for (const Lifetime& life : lifetimes) {
     plan.offsets.push_back(plan.total);
-    plan.total += rounded(life.size, alignment);
+    plan.total += rounded_up(life.size, alignment);
   }
   plan.sum = plan.total;
   return plan;

@@ -12,9 +12,9 @@ namespace banyan {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class GpuProcess : public TrainerRun, public testing::WithParamInterface<int> {
+class GpuProcess : public TrainerRun, public ::testing::WithParamInterface<int> {
  protected:
   void SetUp() override {
     if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
@@ -46,7 +46,7 @@ class GpuProcess : public TrainerRun, public testing::WithParamInterface<int> {
   }
   std::string gpus_;
 };
-INSTANTIATE_TEST_SUITE_P(Gpu, GpuProcess, testing::Values(1, 2, 3, 4),
+INSTANTIATE_TEST_SUITE_P(Gpu, GpuProcess, ::testing::Values(1, 2, 3, 4),
                          [](const auto& info) { return cat(info.param, "devices"); });
 
 TEST_P(GpuProcess, ASignalSavesWhatWasTrained) {

@@ -57,7 +57,7 @@ class TrainerRun : public TrainingRun {
   void expect_refusal(int code, const std::vector<std::string>& words) const {
     EXPECT_EQ(code, 2) << file("log");
     const std::string text = message();
-    for (const std::string& word : words) EXPECT_THAT(text, testing::HasSubstr(word));
+    for (const std::string& word : words) EXPECT_THAT(text, ::testing::HasSubstr(word));
   }
 };
 

@@ -54,18 +54,18 @@ inline std::ptrdiff_t settled_thread_count(std::ptrdiff_t most) {
   return thread_count();
 }
 
-class TrainingRun : public testing::Test {
+class TrainingRun : public ::testing::Test {
  protected:
   void SetUp() override {
     log_level_ = FLAGS_minloglevel;
     FLAGS_minloglevel = google::FATAL;
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
     std::string name = std::string(info->test_suite_name()) + "_" + info->name();
     for (char& c : name)
       if (c == '/') c = '_';
     // The child of a death test creates its parent's folder again, which the parent eventually removes.
     ::setenv("BANYAN_TEST_OWNER", std::to_string(::getpid()).c_str(), 0);
-    folder_ = testing::TempDir() + "banyan_" + name + "_" + ::getenv("BANYAN_TEST_OWNER");
+    folder_ = ::testing::TempDir() + "banyan_" + name + "_" + ::getenv("BANYAN_TEST_OWNER");
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
     make_small_lmdb(path("db"));

@@ -11,7 +11,7 @@
 namespace banyan::ops {
 namespace {
 
-constexpr std::int64_t kLine = 64;  ///< bytes of a cache line
+constexpr std::int64_t kCacheLine = 64;  ///< bytes of a cache line
 /// Bytes written, and as many read: of so much little is still in the caches when it is needed.
 constexpr std::int64_t kLong = std::int64_t{16} << 20;
 
@@ -24,7 +24,7 @@ void write_line(const char* from, char* to) {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to) + half,
                         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from) + half));
 #else
-  std::memcpy(to, from, kLine);
+  std::memcpy(to, from, kCacheLine);
 #endif
 }
 
@@ -38,8 +38,8 @@ void end_lines() {
 /// Are all places that the stream writes whole cache lines?
 template <class Element>
 bool is_in_lines(const BlockStream<Element>& stream) {
-  constexpr std::int64_t kElements = kLine / sizeof(Element);
-  return reinterpret_cast<std::uintptr_t>(stream.to) % kLine == 0 && stream.length % kElements == 0 &&
+  constexpr std::int64_t kElements = kCacheLine / sizeof(Element);
+  return reinterpret_cast<std::uintptr_t>(stream.to) % kCacheLine == 0 && stream.length % kElements == 0 &&
          stream.to_stride % kElements == 0;
 }
 
@@ -62,7 +62,7 @@ struct JoinBackend : CpuBackend {
             const char* const from = reinterpret_cast<const char*>(s.from + block * s.from_stride);
             char* const to = reinterpret_cast<char*>(s.to + block * s.to_stride);
             const std::int64_t length = s.length * std::int64_t{sizeof(Element)};
-            for (std::int64_t at = 0; at < length; at += kLine) write_line(from + at, to + at);
+            for (std::int64_t at = 0; at < length; at += kCacheLine) write_line(from + at, to + at);
           }
         end_lines();
       }

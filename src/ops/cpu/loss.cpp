@@ -11,8 +11,6 @@
 namespace banyan::ops {
 namespace {
 
-constexpr DeviceKind kCpu = DeviceKind::cpu;
-
 template <class T>
 void softmax_row(std::int64_t channels, const T* x, T* y) {
   T most = x[0];
@@ -180,15 +178,19 @@ void softmax_loss_backward_on_cpu(Context& context, const Tensor& probabilities,
                                 dx);
 }
 
-const Define define_softmax_forward(softmax_forward, kCpu, &softmax_forward_on_cpu);
-const Define define_softmax_backward(softmax_backward, kCpu, &softmax_backward_on<CpuBackend>);
-const Define define_softmax_loss_forward(softmax_loss_forward, kCpu, &softmax_loss_forward_on<CpuBackend>);
-const Define define_softmax_loss_backward(softmax_loss_backward, kCpu, &softmax_loss_backward_on_cpu);
-const Define define_smoothed_loss_backward(smoothed_loss_backward, kCpu, &smoothed_loss_backward_on_cpu);
-const Define define_euclidean_forward(euclidean_forward, kCpu, &euclidean_forward_on<CpuBackend>);
-const Define define_euclidean_backward(euclidean_backward, kCpu, &euclidean_backward_on<CpuBackend>);
-const Define define_quotient(quotient, kCpu, &quotient_on<CpuBackend>);
-const Define define_accuracy_counts(accuracy_counts, kCpu, &accuracy_counts_on<CpuBackend>);
+const Define define_softmax_forward(softmax_forward, DeviceKind::cpu, &softmax_forward_on_cpu);
+const Define define_softmax_backward(softmax_backward, DeviceKind::cpu, &softmax_backward_on<CpuBackend>);
+const Define define_softmax_loss_forward(softmax_loss_forward, DeviceKind::cpu,
+                                         &softmax_loss_forward_on<CpuBackend>);
+const Define define_softmax_loss_backward(softmax_loss_backward, DeviceKind::cpu,
+                                          &softmax_loss_backward_on_cpu);
+const Define define_smoothed_loss_backward(smoothed_loss_backward, DeviceKind::cpu,
+                                           &smoothed_loss_backward_on_cpu);
+const Define define_euclidean_forward(euclidean_forward, DeviceKind::cpu, &euclidean_forward_on<CpuBackend>);
+const Define define_euclidean_backward(euclidean_backward, DeviceKind::cpu,
+                                       &euclidean_backward_on<CpuBackend>);
+const Define define_quotient(quotient, DeviceKind::cpu, &quotient_on<CpuBackend>);
+const Define define_accuracy_counts(accuracy_counts, DeviceKind::cpu, &accuracy_counts_on<CpuBackend>);
 
 }  // namespace
 }  // namespace banyan::ops

@@ -302,8 +302,8 @@ void pooling_backward_on_cpu(Context& context, const PoolingGeometry& geometry, 
   });
 }
 
-const Define define_forward(pooling_forward, DeviceKind::cpu, &pooling_forward_on_cpu);
-const Define define_backward(pooling_backward, DeviceKind::cpu, &pooling_backward_on_cpu);
+const Define define_pooling_forward(pooling_forward, DeviceKind::cpu, &pooling_forward_on_cpu);
+const Define define_pooling_backward(pooling_backward, DeviceKind::cpu, &pooling_backward_on_cpu);
 
 }  // namespace
 }  // namespace banyan::ops

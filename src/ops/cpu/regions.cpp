@@ -283,13 +283,12 @@ void votes_backward_on_cpu(Context& context, const RegionBins& bins, const Tenso
   });
 }
 
-constexpr DeviceKind kCpu = DeviceKind::cpu;
-const Define define_maximum(region_maximum, kCpu, &maximum_on_cpu);
-const Define define_maximum_backward(region_maximum_backward, kCpu, &maximum_backward_on_cpu);
-const Define define_average(region_average, kCpu, &average_on_cpu);
-const Define define_average_backward(region_average_backward, kCpu, &average_backward_on_cpu);
-const Define define_votes(region_votes, kCpu, &votes_on_cpu);
-const Define define_votes_backward(region_votes_backward, kCpu, &votes_backward_on_cpu);
+const Define define_maximum(region_maximum, DeviceKind::cpu, &maximum_on_cpu);
+const Define define_maximum_backward(region_maximum_backward, DeviceKind::cpu, &maximum_backward_on_cpu);
+const Define define_average(region_average, DeviceKind::cpu, &average_on_cpu);
+const Define define_average_backward(region_average_backward, DeviceKind::cpu, &average_backward_on_cpu);
+const Define define_votes(region_votes, DeviceKind::cpu, &votes_on_cpu);
+const Define define_votes_backward(region_votes_backward, DeviceKind::cpu, &votes_backward_on_cpu);
 
 }  // namespace
 }  // namespace banyan::ops

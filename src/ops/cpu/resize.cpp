@@ -180,8 +180,8 @@ void resize_backward_on_cpu(Context& context, const ImagePart& part, const Tenso
   });
 }
 
-const Define define_forward(resize_forward, DeviceKind::cpu, &resize_forward_on_cpu);
-const Define define_backward(resize_backward, DeviceKind::cpu, &resize_backward_on_cpu);
+const Define define_resize_forward(resize_forward, DeviceKind::cpu, &resize_forward_on_cpu);
+const Define define_resize_backward(resize_backward, DeviceKind::cpu, &resize_backward_on_cpu);
 
 }  // namespace
 }  // namespace banyan::ops

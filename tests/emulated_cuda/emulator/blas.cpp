@@ -20,7 +20,7 @@ struct BlasHandle {
   cublasAtomicsMode_t atomics = CUBLAS_ATOMICS_NOT_ALLOWED;
 };
 
-Registry<BlasHandle>& handles() {
+Registry<BlasHandle>& blas_handles() {
   static auto* const kHandles = new Registry<BlasHandle>("cuBLAS handle");
   return *kHandles;
 }
@@ -28,7 +28,7 @@ Registry<BlasHandle>& handles() {
 /// Start of every call with a handle. Null: return `status`.
 std::shared_ptr<BlasHandle> begin(cublasHandle_t handle, const char* function, cublasStatus_t failure,
                                   cublasStatus_t* status) {
-  std::shared_ptr<BlasHandle> blas = handles().find(handle, function);
+  std::shared_ptr<BlasHandle> blas = blas_handles().find(handle, function);
   int code = 0;
   if (fails(function, blas == nullptr ? current_device : blas->device, &code)) {
     *status = code != 0 ? static_cast<cublasStatus_t>(code) : failure;
@@ -354,12 +354,12 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
   if (capture_forbids("cublasCreate")) return CUBLAS_STATUS_ALLOC_FAILED;
   auto blas = std::make_shared<BlasHandle>();
   blas->device = current_device;
-  *handle = handles().add<cublasHandle_t>(std::move(blas));
+  *handle = blas_handles().add<cublasHandle_t>(std::move(blas));
   return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
-  const std::shared_ptr<BlasHandle> blas = handles().remove(handle, "cublasDestroy");
+  const std::shared_ptr<BlasHandle> blas = blas_handles().remove(handle, "cublasDestroy");
   if (blas == nullptr) return CUBLAS_STATUS_NOT_INITIALIZED;
   int code = 0;
   if (fails("cublasDestroy", blas->device, &code))

@@ -7,7 +7,7 @@ namespace emulated::dnn {
 
 namespace {
 
-thread_local std::string last_error;
+thread_local std::string last_message;
 
 /// Is each axis of `order` (innermost first) as far from the next as packed memory requires? Only axes longer
 /// than 1 count.
@@ -22,8 +22,8 @@ bool is_packed(const TensorDescriptor& tensor, const std::vector<std::size_t>& o
 
 }  // namespace
 
-void set_last_error(std::string text) { last_error = std::move(text); }
-std::string take_last_error() { return std::exchange(last_error, std::string()); }
+void set_last_error(std::string text) { last_message = std::move(text); }
+std::string take_last_error() { return std::exchange(last_message, std::string()); }
 
 std::size_t size_of(cudnnDataType_t type) {
   switch (type) {
