@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Builds and runs the tests. Without options: the formatting (where clang-format 14 is installed), all tests of the
-# optimized build, then the rooms where threads and memory are shared under the sanitizers.
+# Builds and runs the tests. Without options: the formatting (where clang-format 14 is installed), the tests of the
+# optimized build, then the rooms where threads and memory are shared under the sanitizers; what takes longest goes by
+# turns, of which each commit has one of three (or BANYAN_TURN=0, 1, 2).
+#   --all       the same, with all three turns
+#   --turn      says which turn this commit has
 #   --release   the optimized build's tests only
 #   --asan      all tests with AddressSanitizer and UndefinedBehaviorSanitizer only
 #   --tsan      the tests of threads, and of emulated GPUs, with ThreadSanitizer only
@@ -18,13 +21,13 @@ threaded='^(device|parallel|mpi|train|data|observe|metrics|emulated|emulated_cud
 
 alone='SimulateTest\.'  # they compare predicted with measured times
 
-usage() { sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 what=default
 regex=
 while [ $# -gt 0 ]; do
   case $1 in
-    --release | --asan | --tsan | --portable | --fuzz | --format) what=${1#--} ;;
+    --all | --turn | --release | --asan | --tsan | --portable | --fuzz | --format) what=${1#--} ;;
     -R)
       [ $# -ge 2 ] || { echo "run_tests: -R needs a regular expression" >&2; exit 2; }
       regex=$2
@@ -125,10 +128,21 @@ with_tsan() {
   OMP_NUM_THREADS=1 TSAN_OPTIONS=${TSAN_OPTIONS:-$options} "$@"
 }
 
-export ASAN_OPTIONS=handle_sigill=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}  # undefined behaviour is an illegal instruction
+turn_of_commit() {
+  if [ "$(git rev-parse --is-shallow-repository 2>/dev/null)" = true ]; then
+    echo $((16#$(git rev-parse HEAD | head -c 8) % 3))  # how many commits came before is not known: any
+  else
+    echo $(($(git rev-list --count HEAD 2>/dev/null || echo 0) % 3))
+  fi
+}
+export BANYAN_TURN=${BANYAN_TURN:-$(turn_of_commit)}  # tests/emulated_cuda/mutants.py has turns of its own faults
+[ "$what" != all ] || BANYAN_TURN=all
+[[ $BANYAN_TURN =~ ^([012]|all)$ ]] || { echo "run_tests: BANYAN_TURN=$BANYAN_TURN: 0, 1, 2 or all" >&2; exit 2; }
+its_turn() { [ -n "$regex" ] || [ "$BANYAN_TURN" = all ] || [ "$BANYAN_TURN" = "$1" ]; }
 
-[ "$what" = format ] || tools/install_packages.sh
+[[ $what =~ ^(format|turn)$ ]] || tools/install_packages.sh
 case $what in
+  turn) echo "$BANYAN_TURN" ;;
   format) check_format ;;
   release)
     build release tests
@@ -156,31 +170,43 @@ case $what in
     }
     xargs -P "$cores" -n 1 bin/fuzz --mutations=1000000 --seconds=60 <<<"$targets"
     ;;
-  default)
+  default | all)
     if clang-format --version 2>/dev/null | grep -q ' version 14\.'; then
       check_format
     else
       say "Format: not checked, clang-format 14 is not installed"
     fi
     tsan='tsan-tree test_device test_parallel'
-    asan='asan test_io test_net test_device fuzz'
+    asan='asan test_io test_device fuzz undefined'
+    rooms='io|device|sanitizers'
+    others=  # labels
+    if its_turn 1; then
+      asan+=' test_net'
+      rooms+='|net'
+    else
+      others+='|turn_1'
+    fi
+    its_turn 2 || others+='|turn_2'
+    say "Turn $BANYAN_TURN of 0, 1 and 2"
     build release tests
     if [ -n "$regex" ]; then
       check release
     else
       check release -R "$alone"
-      build_ahead "$tsan" "$asan"
-      check release -E "$alone"
+      if its_turn 0; then build_ahead "$tsan" "$asan"; else build_ahead "$asan"; fi
+      check release -E "$alone" ${others:+-LE "^(${others#|})\$"}
       end_ahead
     fi
     # shellcheck disable=SC2086 # several words each
-    build $tsan
-    build_ahead "$asan"
-    with_tsan check tsan-tree -L '^(device|parallel)$'
-    end_ahead
+    if its_turn 0; then
+      build $tsan
+      build_ahead "$asan"
+      with_tsan check tsan-tree -L '^(device|parallel)$'
+      end_ahead
+    fi
     # shellcheck disable=SC2086
     build $asan
-    BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-20} check asan -L '^(io|net|device)$'
+    BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-30} check asan -L "^($rooms)\$"
     jobs=$((6 * cores + 1))  # each for its time, in which it gets less done
     check asan -L '^fuzz$'
     ;;

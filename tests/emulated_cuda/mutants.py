@@ -184,25 +184,13 @@ def copies_of(build, mutant):
     return folder
 
 
-def part_of_commit(source, parts):
-    """The next one for the next commit, the same whenever this one is tested; the first where git knows none."""
-    def git(*words):
-        return subprocess.run(["git", *words], cwd=source, capture_output=True, text=True, check=True).stdout
-    try:
-        if "true" in git("rev-parse", "--is-shallow-repository"):
-            return int(git("rev-parse", "HEAD"), 16) % parts  # how many came before is not known: any
-        return int(git("rev-list", "--count", "HEAD")) % parts
-    except (OSError, subprocess.CalledProcessError):
-        return 0
-
-
 def main():
     arguments = argparse.ArgumentParser()
     arguments.add_argument("--source", type=pathlib.Path, required=True)
     arguments.add_argument("--build", type=pathlib.Path, required=True)
     arguments.add_argument("--jobs", type=int, default=2)
     arguments.add_argument("--only", default="", help="mutants whose name has this")
-    arguments.add_argument("--parts", type=int, default=1, help="only one of so many parts: the commit says which")
+    arguments.add_argument("--parts", type=int, default=1, help="only one of so many parts: BANYAN_TURN says which (0), or all")
     options = arguments.parse_args()
     build_folder = options.build.resolve()
     work = build_folder / "tests/emulated_cuda/mutants"
@@ -211,8 +199,9 @@ def main():
     (work / "solver.prototxt").write_text(NET)
     build = Build(options.source.resolve(), build_folder, "lib/emulated_checked/libbanyan_cuda.so", work)
     mutants = [m for m in MUTANTS if options.only in m.name]
-    if options.parts > 1:
-        part = part_of_commit(build.source, options.parts)
+    turn = os.environ.get("BANYAN_TURN", "0")
+    if options.parts > 1 and turn != "all":
+        part = int(turn) % options.parts
         print(f"part {part + 1} of {options.parts}; without --parts: all {len(mutants)}", flush=True)
         mutants = mutants[part::options.parts]
     first_of = {(m.library, m.trim): m for m in reversed(mutants)}

@@ -1,14 +1,11 @@
 #!/usr/bin/env python3
-"""What mutants.py says of outputs, and which part of the faults it plants for which commit."""
+"""What mutants.py says of outputs."""
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
-from mutants import FAILED, NOT_LOADED, lines_at, part_of_commit  # noqa: E402
+from mutants import FAILED, NOT_LOADED, lines_at  # noqa: E402
 
 
 def expect(what, found, expected):
@@ -29,25 +26,6 @@ def test_lines():
     expect("that takes no time", time.monotonic() - begin < 10, True)
 
 
-def test_parts():
-    def git(folder, *words):
-        subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    with tempfile.TemporaryDirectory() as place:
-        expect("no repository", part_of_commit(place, 3), 0)
-        source = place + "/source"
-        git(place, "init", source)
-        parts = []
-        for i in range(4):
-            git(source, "commit", "--allow-empty", "-m", str(i))
-            parts.append(part_of_commit(source, 3))
-        expect("of the first four commits", parts, [1, 2, 0, 1])
-        git(place, "clone", "--depth=1", "file://" + source, place + "/shallow")
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=source, check=True, capture_output=True, text=True).stdout
-        expect("without history", part_of_commit(place + "/shallow", 3), int(commit, 16) % 3)
-
-
 if __name__ == "__main__":
     test_lines()
-    if shutil.which("git"):
-        test_parts()
-    print("outputs are cited, and the parts take turns")
+    print("outputs are cited")

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Which turn tools/run_tests.sh has for which commit.
+
+usage: turns_test.py SOURCE"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    script = (pathlib.Path(sys.argv[1]) / "tools/run_tests.sh").read_bytes()
+    environment = {name: value for name, value in os.environ.items() if name != "BANYAN_TURN" and not name.startswith("GIT_")}
+
+    def run(folder, *words, **more):
+        return subprocess.run(words, cwd=folder, env={**environment, **more}, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+
+    def git(folder, *words):
+        return run(folder, "git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", *words)
+
+    def turn(folder, **more):
+        path = pathlib.Path(folder) / "tools/run_tests.sh"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(script)
+        return run(folder, "bash", path, "--turn", **more)
+
+    def expect(what, found, expected):
+        if found != expected:
+            sys.exit(f"turns_test: {what}: {found} instead of {expected}")
+
+    with tempfile.TemporaryDirectory() as place:
+        expect("no repository", turn(place, GIT_CEILING_DIRECTORIES=str(pathlib.Path(place).parent)), "0")
+        source = place + "/source"
+        git(place, "init", "-q", source)
+        turns = []
+        for i in range(4):
+            git(source, "commit", "-q", "--allow-empty", "-m", str(i))
+            turns.append(turn(source))
+        expect("the first four commits", turns, ["1", "2", "0", "1"])
+        expect("the one that is asked for", turn(source, BANYAN_TURN="2"), "2")
+        git(place, "clone", "-q", "--depth=1", "file://" + source, place + "/shallow")
+        expect("without history", turn(place + "/shallow"), str(int(git(source, "rev-parse", "HEAD")[:8], 16) % 3))
+    print("the turns follow each other")
+
+
+if __name__ == "__main__":
+    main()
