@@ -128,12 +128,11 @@ with_tsan() {
   OMP_NUM_THREADS=1 TSAN_OPTIONS=${TSAN_OPTIONS:-$options} "$@"
 }
 
+# By its name, not by how many came before it: several may come together, and not all are tested.
 turn_of_commit() {
-  if [ "$(git rev-parse --is-shallow-repository 2>/dev/null)" = true ]; then
-    echo $((16#$(git rev-parse HEAD | head -c 8) % 3))  # how many commits came before is not known: any
-  else
-    echo $(($(git rev-list --count HEAD 2>/dev/null || echo 0) % 3))
-  fi
+  local commit
+  commit=$(git rev-parse HEAD 2>/dev/null | head -c 8) || commit=$RANDOM
+  echo $((16#$commit % 3))
 }
 export BANYAN_TURN=${BANYAN_TURN:-$(turn_of_commit)}  # tests/emulated_cuda/mutants.py has turns of its own faults
 [ "$what" != all ] || BANYAN_TURN=all
@@ -187,7 +186,11 @@ case $what in
       others+='|turn_1'
     fi
     its_turn 2 || others+='|turn_2'
-    say "Turn $BANYAN_TURN of 0, 1 and 2"
+    if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU '; then
+      say "No GPU is here: emulated ones only"
+      others+='|gpu'  # hundreds of tests, each of which would only say so
+    fi
+    [ -n "$regex" ] || say "Turn $BANYAN_TURN of 0, 1 and 2"
     build release tests
     if [ -n "$regex" ]; then
       check release
@@ -211,7 +214,7 @@ case $what in
     check asan -L '^fuzz$'
     ;;
 esac
-if [ -z "$found" ] && [ -n "$regex" ] && [[ ! $what =~ ^(fuzz|format)$ ]]; then
+if [ -z "$found" ] && [ -n "$regex" ] && [[ ! $what =~ ^(fuzz|format|turn)$ ]]; then
   echo "run_tests: no test's name matches $regex" >&2
   exit 2
 fi

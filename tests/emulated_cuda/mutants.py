@@ -201,7 +201,7 @@ def main():
     mutants = [m for m in MUTANTS if options.only in m.name]
     turn = os.environ.get("BANYAN_TURN", "0")
     if options.parts > 1 and turn != "all":
-        part = int(turn) % options.parts
+        part = int(turn) % options.parts  # run_tests.sh knows 0, 1 and 2
         print(f"part {part + 1} of {options.parts}; without --parts: all {len(mutants)}", flush=True)
         mutants = mutants[part::options.parts]
     first_of = {(m.library, m.trim): m for m in reversed(mutants)}
