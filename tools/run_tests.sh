@@ -186,11 +186,13 @@ case $what in
       others+='|turn_1'
     fi
     its_turn 2 || others+='|turn_2'
-    if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU '; then
-      say "No GPU is here: emulated ones only"
-      others+='|gpu'  # hundreds of tests, each of which would only say so
+    if [ -z "$regex" ]; then
+      if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU '; then
+        say "No GPU is here: emulated ones only"
+        others+='|gpu'  # hundreds of tests, each of which would only say so
+      fi
+      [ "$BANYAN_TURN" = all ] || say "Turn $BANYAN_TURN of 0, 1 and 2"
     fi
-    [ -n "$regex" ] || say "Turn $BANYAN_TURN of 0, 1 and 2"
     build release tests
     if [ -n "$regex" ]; then
       check release
