@@ -48,12 +48,17 @@ done
 
 say() { printf '\n== %s\n' "$*"; }
 
+# The compute capabilities of the GPUs that are here, such as 80;90.
+gpus() {
+  nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | grep -x '[0-9][0-9]*' | sort -un | paste -sd ';' || true
+}
+
 # A fresh folder compiles kernels for the GPUs that are here, or else without optimization and not to the end: nothing runs
 # them.
 configure() {  # preset
   [ ! -f "build/$1/build.ninja" ] || return 0
   local gpus
-  gpus=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d . | grep -x '[0-9][0-9]*' | sort -un | paste -sd ';') || gpus=
+  gpus=$(gpus)
   local cuda=("-DBANYAN_CUDA_ARCHITECTURES=${gpus:-90-virtual}")
   [ -n "$gpus" ] || cuda+=(-DBANYAN_CUDA_OPTIMIZE=OFF)
   cmake --preset "$1" "${cuda[@]}"
@@ -187,7 +192,7 @@ case $what in
     fi
     its_turn 2 || others+='|turn_2'
     if [ -z "$regex" ]; then
-      if ! nvidia-smi -L 2>/dev/null | grep -q '^GPU '; then
+      if [ -z "$(gpus)" ]; then
         say "No GPU is here: emulated ones only"
         others+='|gpu'  # hundreds of tests, each of which would only say so
       fi

@@ -32,7 +32,7 @@ def main():
             sys.exit(f"turns_test: {what}: {found} instead of {expected}")
 
     with tempfile.TemporaryDirectory() as place:
-        if turn(place, GIT_CEILING_DIRECTORIES=str(pathlib.Path(place).parent)) not in "012":
+        if turn(place, GIT_CEILING_DIRECTORIES=str(pathlib.Path(place).parent)) not in ("0", "1", "2"):
             sys.exit("turns_test: where there is no repository it has any turn")
         source = place + "/source"
         git(place, "init", "-q", source)
@@ -43,7 +43,6 @@ def main():
         wrong = subprocess.run(["bash", "tools/run_tests.sh", "--turn"], cwd=source, env={**environment, "BANYAN_TURN": "3"}, stderr=subprocess.PIPE, text=True)
         expect("one that does not exist", (wrong.returncode, wrong.stderr), (2, "run_tests: BANYAN_TURN=3: 0, 1, 2 or all\n"))
     print("each commit has a turn")
-
 
 
 if __name__ == "__main__":
