@@ -64,7 +64,9 @@ TEST(VerifyLink, FreesNothingUnderACopy) {
       failed = watch.failed();
       EXPECT_EQ(watch.freed_too_early(), 0);
     }
-    EXPECT_GE(failing, 4);  // two buffers out, one over, one back: as many bytes as are usual fill both
+    // Two buffers out, one over, one back; as many bytes as are usual go through the host's two buffers in
+    // three parts, which two copies more for each part show.
+    EXPECT_GE(failing, access == Access::staged ? 10 : 4);
   }
 }
 
