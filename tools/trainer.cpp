@@ -47,7 +47,7 @@ DEFINE_int32(
     iterations, 50,
     "number of batches to run; for topology: how often each sum is repeated, for doctor: iterations to "
     "time (both by default: as many as some seconds allow)");
-DEFINE_string(phase, "", "the phase of the net (default: TEST for test, else TRAIN)");
+DEFINE_string(phase, "", "the phase of the net (default: TEST for test, both for check, else TRAIN)");
 DEFINE_int32(level, 0, "level of the net's state, for include and exclude rules");
 DEFINE_string(stage, "", "stages of the net's state (comma list)");
 DEFINE_string(shape, "",
@@ -202,7 +202,7 @@ std::vector<tools::FlagRow> flag_rows() {
        files({".caffemodel", ".caffemodel.h5", ".safetensors", ".npz"}),
        {"train", "test", "time", "summary", "convert", "doctor"}},
       {"iterations", some("N"), {"test", "time", "topology", "doctor"}},
-      {"phase", one_of({"TRAIN", "TEST"}), nets},
+      {"phase", one_of({"TRAIN", "TEST"}), {"test", "time", "summary", "draw", "check", "convert"}},
       {"level", some("N"), filtered},
       {"stage", some("TEXT"), filtered},
       {"shape", some("BLOB:DIM,..."), {"test", "time", "summary", "draw", "check", "convert"}},
@@ -798,6 +798,7 @@ int run_check(Console&, const Files& files) {
   for (const auto& text : split_list(FLAGS_shape, ';')) options.shapes.insert(parse_shape_flag(text));
   options.unknown_fields = unknown_fields();
   options.max_iter = max_iter();
+  if (given("phase")) options.phase = choice_of<Phase>("phase", {Phase::train, Phase::test});
   const CheckReport report = check_files(options);
   std::cout << report.text;
   return report.problems == 0 ? 0 : 2;

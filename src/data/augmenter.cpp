@@ -1,6 +1,7 @@
 #include "banyan/data/augmenter.hpp"
 
 #include <google/protobuf/text_format.h>
+#include <google/protobuf/unknown_field_set.h>
 
 #include <algorithm>
 #include <iterator>
@@ -59,7 +60,25 @@ std::vector<int> dims_of(const caffe::BlobProto& blob) {
     dims.push_back(static_cast<int>(std::clamp<std::int64_t>(dim, 0, 1 << 30)));
   if (!blob.has_shape()) dims = {blob.num(), blob.channels(), blob.height(), blob.width()};
   if (dims.size() == 4 && dims[0] == 1) dims.erase(dims.begin());
+  // Of a volume, the frames are part of the channels.
+  if (dims.size() == 5 && dims[0] == 1 && std::int64_t{dims[1]} * dims[2] <= 1 << 30)
+    dims = {dims[1] * dims[2], dims[3], dims[4]};
   return dims;
+}
+
+/// C3D's have five axes in the fields 1 to 5, and their values in field 6, where others have differences.
+void read_as_volume(caffe::BlobProto& blob) {
+  const auto& unknown = blob.GetReflection()->GetUnknownFields(blob);
+  for (int i = 0; i < unknown.field_count(); ++i) {
+    if (unknown.field(i).number() != 5 ||
+        unknown.field(i).type() != google::protobuf::UnknownField::TYPE_VARINT)
+      continue;
+    const auto fifth = static_cast<std::int32_t>(unknown.field(i).varint());
+    for (const std::int32_t dim : {blob.num(), blob.channels(), blob.height(), blob.width(), fifth})
+      blob.mutable_shape()->add_dim(dim);
+    blob.mutable_data()->Swap(blob.mutable_diff());
+    return;
+  }
 }
 
 }  // namespace
@@ -119,9 +138,13 @@ MeanImage read_mean_image(const std::string& path, const std::string& layer) {
   };
   caffe::BlobProto blob;
   if (!blob.ParseFromString(bytes())) bad_input(name, " is not a binary BlobProto");
+  read_as_volume(blob);
   const std::vector<int> dims = dims_of(blob);
   if (dims.size() != 3 || dims[0] < 1 || dims[1] < 1 || dims[2] < 1)
     bad_input(name, " does not hold exactly one image");
+  constexpr double kMostValues = 1e10;  // values; what follows multiplies them in 64 bits
+  if (static_cast<double>(dims[0]) * dims[1] * dims[2] > kMostValues)
+    bad_input(name, " says that it has ", dims[0], " x ", dims[1], " x ", dims[2], " values");
   MeanImage mean{{dims[0], dims[1], dims[2]}, {blob.data().begin(), blob.data().end()}};
   if (blob.data_size() == 0)
     for (const double value : blob.double_data()) mean.values.push_back(static_cast<float>(value));

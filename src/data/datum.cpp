@@ -100,6 +100,7 @@ std::uint64_t expected_count(const DatumView& datum) {
 
 void parse_datum(std::string_view bytes, DatumView& datum) {
   datum.channels = datum.height = datum.width = datum.label = 0;
+  datum.labels.clear();
   datum.encoded = false;
   datum.data = {};
   datum.float_data.clear();
@@ -121,6 +122,13 @@ void parse_datum(std::string_view bytes, DatumView& datum) {
         break;
       case tag(5, 0):
         datum.label = static_cast<std::int32_t>(cursor.varint());
+        datum.labels.push_back(static_cast<float>(datum.label));
+        break;
+      case tag(5, 2):
+        for (WireCursor packed(cursor.bytes(cursor.varint())); !packed.at_end();) {
+          datum.label = static_cast<std::int32_t>(packed.varint());
+          datum.labels.push_back(static_cast<float>(datum.label));
+        }
         break;
       case tag(6, 5):
         append_floats(cursor.bytes(4), datum.float_data);
@@ -136,13 +144,16 @@ void parse_datum(std::string_view bytes, DatumView& datum) {
         cursor.skip(static_cast<unsigned>(key & 7));
     }
   }
+  if (datum.labels.size() == 1) datum.labels.clear();
 }
 
 void read_datum(std::string_view bytes, ColorMode mode, Record& record) {
   DatumView datum;
   datum.float_data = std::move(record.values);
+  datum.labels = std::move(record.labels);
   parse_datum(bytes, datum);
   record.values = std::move(datum.float_data);
+  record.labels = std::move(datum.labels);
   record.label = datum.label;
   record.encoded = datum.encoded;
   record.bytes = nullptr;

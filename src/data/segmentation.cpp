@@ -68,6 +68,13 @@ void decode(const std::string& bytes, ColorMode color, Image& image) {
   decode_image(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size(), color, image);
 }
 
+float label_value(std::uint8_t stored, caffe::ImageDataParameter::LabelValues values) {
+  using Parameter = caffe::ImageDataParameter;
+  if (values == Parameter::STORED) return stored;
+  if (stored >= 128) return 1;
+  return values == Parameter::EDGES ? 0.0f : static_cast<float>(stored) / 255;
+}
+
 /// Has one label more than 80 % of the part's pixels?
 bool one_label_rules(const Image& labels, const PixelBox& part) {
   std::array<int, 256> counts{};
@@ -121,7 +128,7 @@ class SegmentationReader : public RecordReader {
   void read_labels(const Image& image, Image& labels) const {
     const std::string path = banyan::quoted(options_.root_folder + entry_->labels);
     try {
-      data::decode(label_file_, ColorMode::labels, labels);
+      data::decode(label_file_, options_.gray_labels ? ColorMode::gray : ColorMode::labels, labels);
     } catch (const Error& error) {
       throw Error(error.kind(), "label image " + path + ": " + error.message());
     }
@@ -271,7 +278,8 @@ void SegmentationWriter::write(const Record& record, std::uint64_t item, const I
         const std::ptrdiff_t at = std::ptrdiff_t{y} * width + (mirror ? width - 1 - x : x);
         const bool inside = y + top < image->height && x + left < image->width;
         const std::ptrdiff_t from = inside ? std::ptrdiff_t{y + top} * image->width + x + left : 0;
-        classes[at] = static_cast<T>(inside ? labels->pixels.data()[from] : options_.ignore_label);
+        classes[at] = static_cast<T>(inside ? label_value(labels->pixels.data()[from], options_.label_values)
+                                            : static_cast<float>(options_.ignore_label));
         for (int c = 0; c < channels; ++c) {
           const T mean = static_cast<T>(means_[static_cast<std::size_t>(c)]);
           // Pixels have 8 bits, also those that are added.

@@ -8,13 +8,11 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/data/video.hpp"
-#include "banyan/io/atomic_file.hpp"
+#include "data/frame_files.hpp"
 
 namespace banyan::data {
 
 namespace {
-
-constexpr std::size_t kLargestFrameFile = std::size_t{1} << 30;
 
 /// A pattern's %d with its width, and its %c.
 struct Placeholders {
@@ -59,9 +57,7 @@ class VideoReader : public RecordReader {
     for (int s = 0; s < options_.segments; ++s)
       draws.push_back(
           ops::uniform01(ops::philox(options_.key.key(), record.item, static_cast<std::uint64_t>(s)).v[0]));
-    paths_.clear();
-    record.file.clear();
-    ends_.clear();
+    files_.clear(record);
     std::vector<int> offsets =
         snippet_offsets(video.frames, options_.segments, options_.length, options_.random ? &draws : nullptr);
     const int each = video.frames / options_.segments;
@@ -69,43 +65,13 @@ class VideoReader : public RecordReader {
       for (int s = 0; s < options_.segments; ++s) offsets[static_cast<std::size_t>(s)] = s * each;
     for (int s = 0; s < options_.segments; ++s)
       add_snippet(video, s, offsets[static_cast<std::size_t>(s)], each >= options_.length, record);
-    record.stored = {record.file.data(), record.file.size()};
     record.label = video.label;
   }
 
   void decode(Record& record) override {
     const ColorMode color = options_.flow || options_.gray ? ColorMode::gray : ColorMode::bgr;
-    const int each = color == ColorMode::gray ? 1 : 3;
-    const int channels = each * static_cast<int>(paths_.size());
-    for (std::size_t f = 0; f < paths_.size(); ++f) {
-      const std::size_t begin = f == 0 ? 0 : ends_[f - 1];
-      Image& frame = record.scratch;
-      try {
-        decode_image(reinterpret_cast<const std::uint8_t*>(record.file.data()) + begin, ends_[f] - begin,
-                     color, frame);
-      } catch (const Error& error) {
-        throw Error(error.kind(), banyan::quoted(paths_[f]) + ": " + error.message());
-      }
-      if (options_.new_height > 0) {
-        resize_bilinear(frame, options_.new_height, options_.new_width, resized_);
-        std::swap(frame, resized_);
-      }
-      if (f == 0) {
-        record.image = {channels, frame.height, frame.width, {}};
-        record.image.pixels.resize(frame.pixels.size() * paths_.size());
-      } else if (frame.height != record.image.height || frame.width != record.image.width) {
-        bad_input("the frame ", banyan::quoted(paths_[f]), " is ", frame.height, " x ", frame.width,
-                  ", but the first one is ", record.image.height, " x ", record.image.width);
-      }
-      const std::uint8_t* from = frame.pixels.data();
-      const auto [first, stride] = channels_of(static_cast<int>(f), each);
-      std::uint8_t* to = record.image.pixels.data() + first;
-      for (std::size_t i = 0; i < frame.pixels.size(); i += static_cast<std::size_t>(each)) {
-        for (int c = 0; c < each; ++c) to[c * stride] = from[i + static_cast<std::size_t>(c)];
-        to += channels;
-      }
-    }
-    record.show_image();
+    files_.decode(record, color, options_.new_height, options_.new_width,
+                  [&](int f) { return channels_of(f, color == ColorMode::gray ? 1 : 3); });
   }
 
   std::string describe(std::uint64_t position) override {
@@ -136,31 +102,22 @@ class VideoReader : public RecordReader {
         number = last;
       else
         last = offset + frame;
-      for (const char axis : axes) add(path(number, axis), record.file);
+      for (const char axis : axes) files_.add(path(number, axis), record);
     }
   }
 
   /// Where the channels of image f are, and how far apart.
-  std::pair<std::ptrdiff_t, std::ptrdiff_t> channels_of(int f, int each) const {
+  FrameChannels channels_of(int f, int each) const {
     if (!options_.length_first) return {f * each, 1};
     const int frames = options_.length / options_.step, kinds = options_.flow ? 2 : 1;
     const int snippet = f / (frames * kinds), inside = f % (frames * kinds);
     return {(snippet * kinds * each + inside % kinds) * frames + inside / kinds, frames};
   }
 
-  void add(const std::string& path, std::vector<char>& files) {
-    const std::string bytes = io::read_file(path, kLargestFrameFile);
-    files.insert(files.end(), bytes.begin(), bytes.end());
-    paths_.push_back(path);
-    ends_.push_back(files.size());
-  }
-
   std::string name_;
   std::shared_ptr<const std::vector<Video>> videos_;
   VideoOptions options_;
-  std::vector<std::string> paths_;  // of the record's frames
-  std::vector<std::size_t> ends_;   // where their bytes end
-  Image resized_;
+  FrameFiles files_;
 };
 
 class VideoSource : public RecordSource {
@@ -184,7 +141,7 @@ class VideoSource : public RecordSource {
 }  // namespace
 
 std::vector<Video> read_video_list(const std::string& path) {
-  std::istringstream lines(io::read_file(path, kLargestFrameFile));
+  std::istringstream lines(io::read_file(path, FrameFiles::kLargest));
   std::vector<Video> videos;
   std::string line;
   for (std::uint64_t number = 1; std::getline(lines, line); ++number) {

@@ -7,27 +7,14 @@ namespace {
 struct OtherField {
   const char *message, *field, *reason;
 };
-constexpr const char* kLimits =
-    "it is a branch's, which holds the stored factors within limits; updates have none here";
 constexpr const char* kSparse =
     "it is of caffe-jacinto, which sets small weights to 0 while it trains; here all weights are trained";
 constexpr OtherField kOtherFields[] = {
     {"DropoutParameter", "scale_test",
      "no description says what the branch that has it computes; scale_train: false (BVLC's opencl branch) "
      "multiplies tests by 1 - dropout_ratio in place of training by its inverse"},
-    {"LayerParameter", "lstm_param",
-     "it is of Junhyuk Oh's branch, whose Lstm has another order of parameters; LSTM with recurrent_param "
-     "takes its place"},
-    {"ParameterParameter", "blob_filler",
-     "it is a branch's; a Parameter begins with zeros here, and --weights gives it other values"},
     {"ROIPoolingParameter", "pooled_size",
      "it is Intel's, for maps with three spatial axes; pooled_h and pooled_w are the sizes for two"},
-    {"ScaleParameter", "max_value", kLimits},
-    {"ScaleParameter", "min_value", kLimits},
-    {"SoftmaxParameter", "normalize_type",
-     "it is caffe-windows's: \"Softmax\" is what there is here, so remove it; \"L1\" and \"L2\" divide "
-     "scores by "
-     "their length, as Normalize does by that of L2"},
     {"SolverParameter", "display_sparsity", kSparse},
     {"SolverParameter", "multinode_param",
      "it is Intel's, for its servers of parameters; trainer --uplink=mpi and --parameter_server join "

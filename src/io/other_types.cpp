@@ -19,6 +19,9 @@ constexpr const char* kDeformable =
 constexpr const char* kDomains =
     "no operator compares how the samples of two domains are distributed; without it the net learns from the "
     "labels alone";
+constexpr const char* kFlowPairs =
+    "transform_param crops, mirrors and changes colours of single images; augment pairs with their flow "
+    "beforehand and read them with HDF5Data";
 constexpr const char* kFrcnnWho = "a Faster R-CNN in C++";
 constexpr const char* kLmdb = "convert the data to LMDB (convert_imageset) and read it with Data";
 constexpr const char* kLocal =
@@ -37,24 +40,22 @@ constexpr const char* kUndescribed =
 constexpr const char* kYoloLoss = "SSD's MultiBoxLoss trains such detectors";
 
 constexpr std::array kOthers{
-    OtherType{"AccuracyRegression", "a branch of Caffe", kUndescribed},
     OtherType{"AdaptiveBiasChannel", "DeepLab",
               "its bias is searched for per image; BiasChannel adds one that the file gives"},
     OtherType{"Affinity", "BVLC's opencl branch",
               "it turns maps into differences of neighbours; prepare such targets beforehand and read them "
               "with HDF5Data"},
+    OtherType{"ApplyDeformation", "U-Net's Caffe",
+              "deform images and labels beforehand and read them with HDF5Data"},
     OtherType{"BboxAccuracy", "MS-CNN and Cascade R-CNN",
               "DetectionEvaluate compares the boxes of SSD's layers"},
+    OtherType{"BboxData", "SqueezeDet's branch", "AnnotatedData reads images with boxes"},
     OtherType{"BilinearInterpolation", "branches of Caffe", "Interp enlarges maps, to a size or by a factor"},
     OtherType{"BoxData", "YOLO's branches", "AnnotatedData reads boxes"},
     OtherType{
         "BoxFeatures", "branches for instance segmentation",
         "it repeats an image's scores for each detected box, 0 outside of it; no operator makes as many "
         "maps as there are boxes"},
-    OtherType{"BoxGroupOutput", "MS-CNN and Cascade R-CNN",
-              "Proposal makes regions, of one map instead of several"},
-    OtherType{"BoxOutput", "MS-CNN and Cascade R-CNN",
-              "Proposal makes regions, of one map instead of several"},
     OtherType{"CCCP", "caffe-public (Network in Network)",
               "it is a 1 x 1 Convolution whose num_output is that of each group; write a Convolution with "
               "kernel_size: 1 and num_output times group"},
@@ -68,11 +69,6 @@ constexpr std::array kOthers{
               "it searches several paths, or names a class for each time step; CTCGreedyDecoder gives the "
               "labels of "
               "the best path, of scores with time steps x sequences x classes"},
-    OtherType{
-        "ChannelScale", "caffe-windows",
-        "it multiplies the channels at each position by one number; Scale with axis: 0 does so with a "
-        "blob of one number for each sample; Tile repeats a map of numbers for each channel, and Eltwise "
-        "with operation: PROD multiplies"},
     OtherType{"ColorConv", "yjxiong's Caffe",
               "convert colours when the data are made; a 1 x 1 Convolution with fixed weights changes BGR to "
               "RGB, XYZ or gray"},
@@ -82,16 +78,29 @@ constexpr std::array kOthers{
     OtherType{"ConvLSTM", "branches for videos",
               "no operator has convolutions inside of a recurrent layer; LSTM takes vectors, as InnerProduct "
               "or a global Pooling makes of maps"},
-    OtherType{"Correlation", "FlowNet",
-              "no operator compares shifted maps; nets of the FlowNetS kind, which join both images by "
-              "Concat, need none"},
+    OtherType{"ConvolutionReLU", "SkimCaffe", "write Convolution and ReLU; the net joins them by itself"},
+    OtherType{"ConvolutionRistretto", "Ristretto",
+              "write Convolution with the same settings; the numbers of a net are all of one format here, "
+              "which --precision chooses"},
+    OtherType{"CreateDeformation", "U-Net's Caffe",
+              "deform images and labels beforehand and read them with HDF5Data"},
     OtherType{"CrossCorrelation", "branches for tracking",
               "no operator convolves maps with other maps as weights"},
-    OtherType{"DecodeBBox", "MS-CNN and Cascade R-CNN",
-              "no operator moves regions by what a head predicts for the next one; a net with one head "
-              "(Faster R-CNN) needs none"},
+    OtherType{"CustomData", "FlowNet2",
+              "it reads pairs of images with their flow from its own records; write them as HDF5 files and "
+              "read them with HDF5Data"},
+    OtherType{"DataAugmentation", "FlowNet2", kFlowPairs},
+    OtherType{"DeconvolutionRistretto", "Ristretto",
+              "write Deconvolution with the same settings; the numbers of a net are all of one format here, "
+              "which --precision chooses"},
     OtherType{"DeformConv", "branches of Caffe", kDeformable},
     OtherType{"DeformableConvolution", "Deformable R-FCN", kDeformable},
+    OtherType{
+        "DeformablePSROIPooling", "Deformable R-FCN",
+        "no operator moves bins by learned offsets; PSROIPooling and ROIAlign take them where they are"},
+    OtherType{"DenseBlock", "branches for DenseNets",
+              "write out its layers: BatchNorm, Scale, ReLU, Convolution and, if it has dropout, Dropout, "
+              "then Concat with the input"},
     OtherType{"DenseCRF", "DeepLab", kRefine},
     OtherType{"DenseImageData", "SegNet",
               "lists with cuts, mirrors, a mean_file or a label_divide_factor are not read; others are, by "
@@ -99,6 +108,8 @@ constexpr std::array kOthers{
     OtherType{"DetectionAccuracy", "MS-CNN and Cascade R-CNN",
               "DetectionEvaluate compares the boxes of SSD's layers"},
     OtherType{"DetectionData", "MS-CNN and Cascade R-CNN", "AnnotatedData reads images with boxes"},
+    OtherType{"DetectionGroupAccuracy", "MS-CNN and Cascade R-CNN",
+              "DetectionEvaluate compares the boxes of SSD's layers"},
     OtherType{"DetectionGroupLoss", "MS-CNN and Cascade R-CNN", kYoloLoss},
     OtherType{"DetectionLoss", "YOLO's branches, MS-CNN and Cascade R-CNN", kYoloLoss},
     OtherType{
@@ -107,8 +118,18 @@ constexpr std::array kOthers{
         "it and refine the outputs afterwards"},
     OtherType{"DomainTransformForwardOnly", "DeepLab",
               "it refines finished scores; run it on the net's outputs afterwards"},
+    OtherType{"DriveData", "VPGNet",
+              "it makes maps of labels from records of its own; make them beforehand and read images and "
+              "maps with HDF5Data"},
+    OtherType{"EltwiseAccuracy", "DeconvNet", "Accuracy with axis: 1 compares each pixel's class"},
+    OtherType{"EntropyLoss", "Xlearn (domain adaptation)",
+              "Softmax, Log, Eltwise with operation: PROD of both, and Reduction with a negative coeff and a "
+              "loss_weight compute the same"},
     OtherType{"EvalDetection", "YOLO's branches", "DetectionEvaluate compares the boxes of SSD's layers"},
-    OtherType{"FlowWarp", "FlowNet", "no operator samples along a flow; warp the images beforehand"},
+    OtherType{"FcRistretto", "Ristretto",
+              "write InnerProduct with the same settings; the numbers of a net are all of one format here, "
+              "which --precision chooses"},
+    OtherType{"FlowAugmentation", "FlowNet2", kFlowPairs},
     OtherType{"FrcnnAnchorTarget", kFrcnnWho,
               "AnchorTarget does the same; its settings are the layer's own instead of a JSON file's"},
     OtherType{"FrcnnProposal", kFrcnnWho,
@@ -116,36 +137,28 @@ constexpr std::array kOthers{
     OtherType{"FrcnnProposalTarget", kFrcnnWho,
               "ProposalTarget does the same; its settings are the layer's own instead of a JSON file's"},
     OtherType{"FrcnnRoiData", kFrcnnWho, "AnnotatedData reads boxes"},
-    OtherType{"GeneralContrastiveLoss", "caffe-windows",
-              "it compares samples with the centres of all classes; ContrastiveLoss takes pairs, TripletLoss "
-              "triplets of samples, and CenterLoss draws them to the centres of their classes"},
     OtherType{
         "GeneralTripletLoss", "caffe-windows",
         "it takes distances to the centres of all classes; TripletLoss, which is near, compares triplets "
         "of samples, and CenterLoss draws them to the centres of their classes"},
+    OtherType{"GenerateAugmentationParameters", "FlowNet2", kFlowPairs},
     OtherType{"GroupNorm", "branches of Caffe",
               "Reshape into as many channels as groups, MVN, Reshape back and Scale compute the same"},
     OtherType{"HardSwish", "branches for MobileNets",
               "Power with shift: 3, Clip to 0 and 6, Power with scale: 0.1666667, and Eltwise with "
               "operation: PROD with the input compute the same"},
+    OtherType{"HashingLoss", "Deep Supervised Hashing",
+              "it compares all pairs of a batch and draws outputs to 1 and -1; ContrastiveLoss compares "
+              "pairs that the net is given"},
     OtherType{"Hotspot", "caffe-windows",
               "it draws maps of points from their coordinates; draw them beforehand and read them with "
               "HDF5Data"},
     OtherType{"ImResize", "OpenPose", "Interp enlarges maps"},
+    OtherType{"ImageGtData", "MS-CNN", "AnnotatedData reads images with boxes"},
     OtherType{"ImageLabelData", "branches for segmentation", "ImageSegData reads pairs of images"},
-    OtherType{
-        "ImageLabelmapData", "HED",
-        "ImageSegData with image_data_param { label_type: PIXEL } reads pairs of images, with labels as they "
-        "are stored; HED divides them by 255, so make label images of 0 and 1. HED's SigmoidCrossEntropyLoss "
-        "multiplies positive positions by the image's share of negative ones and negative ones by that of "
-        "positive ones, which no field shows; the one here weighs all positions the same"},
     OtherType{"ImageSegUniformSizeData", "caffe-public",
               "ImageSegData reads pairs of images; new_height and new_width, or a crop, give all of them one "
               "size"},
-    OtherType{
-        "InnerDistance", "caffe-windows",
-        "no operator measures distances to learned rows; InnerProduct and MarginInnerProduct take products "
-        "with them, and CenterLoss draws samples to the centres of their classes"},
     OtherType{
         "Insanity", "caffe-windows",
         "it draws its slopes at random; ReLU with a negative_slope has one of them, and PReLU learns them"},
@@ -153,6 +166,9 @@ constexpr std::array kOthers{
               "it moves the rows of another layer's weights apart, for which there is no loss; without it "
               "MarginInnerProduct trains as SphereFace does"},
     OtherType{"JMMDLoss", "Xlearn (domain adaptation)", kDomains},
+    OtherType{"LRNRistretto", "Ristretto",
+              "write LRN with the same settings; the numbers of a net are all of one format here, which "
+              "--precision chooses"},
     OtherType{"LS", "a branch for extreme learning machines",
               "it solves least squares for all weights at once, which is no training by gradients; an "
               "InnerProduct with EuclideanLoss comes to the same solution"},
@@ -162,10 +178,6 @@ constexpr std::array kOthers{
               "MarginInnerProduct (A-Softmax, SphereFace) has margins too, but between rows of length 1"},
     OtherType{"LocalWeightedConvolution", kLocalBranches, kLocal},
     OtherType{"LocallyConnected", kLocalBranches, kLocal},
-    OtherType{
-        "Lstm", "Junhyuk Oh's branch",
-        "LSTM with recurrent_param takes its place; it marks beginnings of sequences by a second input and "
-        "has parameters of its own order, so the branch's weights do not fit"},
     OtherType{"MMDLoss", "Xlearn (domain adaptation)", kDomains},
     OtherType{"MOE", "BVLC's opencl branch",
               "it holds whole nets as experts; write them as layers, weighted by a Softmax with Scale and "
@@ -173,15 +185,14 @@ constexpr std::array kOthers{
     OtherType{"MTCNNData", "branches for MTCNN",
               "prepare labels, boxes and landmarks beforehand and read them with HDF5Data"},
     OtherType{"MTCNNEuclideanLoss", "branches for MTCNN", "EuclideanLoss of the samples that Filter chooses"},
-    OtherType{"MaskPooling", "MNC",
-              "Tile repeats the one mask for each channel, and Eltwise with operation: PROD multiplies"},
-    OtherType{"MaskResize", "MNC", "Interp with height and width resizes maps"},
     OtherType{"MatRead", "DeepLab", kMatlab},
-    OtherType{"MatWrite", "DeepLab", kMatlab},
     OtherType{"MergeCrop", "BVLC's opencl branch", "Crop, then Concat or Eltwise, does the same"},
     OtherType{"MnActivation", "Intel's Caffe", kOneNet},
     OtherType{"MnParamGradCompress", "Intel's Caffe",
               "it compresses gradients between machines; remove it: here they are exchanged as they are"},
+    OtherType{"Module", "a Faster R-CNN with feature pyramids",
+              "it loads programs of its own; AnchorTarget, Proposal and ProposalTarget do the same for one "
+              "map, and BoxGroupOutput makes regions of several"},
     OtherType{"MultiBoxFocalLoss", "branches of SSD",
               "MultiBoxLoss with mining_type: MAX_NEGATIVE chooses hard examples"},
     OtherType{"MultiLabelData", "branches of Caffe",
@@ -193,6 +204,12 @@ constexpr std::array kOthers{
               "it looks for peaks in finished maps; do so on the net's outputs afterwards"},
     OtherType{"Noise", "BVLC's opencl branch and caffe-windows",
               "a DummyData layer with a gaussian data_filler, added by Eltwise, is noise"},
+    OtherType{"OuterProduct", "Xlearn (domain adaptation)",
+              "Reshape to N x A x 1 and to N x 1 x B, Tile of both to N x A x B, and Eltwise with operation: "
+              "PROD compute the same"},
+    OtherType{"PairwiseLoss", "HashNet",
+              "it compares all pairs of a batch by inner products; ContrastiveLoss compares pairs that the "
+              "net is given by their distance"},
     OtherType{"Python", "BVLC Caffe",
               "layers in Python are programs of their own, and Banyan runs no Python code: write what one "
               "computes as layers that there are, or as one in C++ (docs/new_layer.md); Input, HDF5Data, or "
@@ -203,7 +220,10 @@ constexpr std::array kOthers{
     OtherType{
         "ROIWarping", "MNC",
         "ROIAlign takes bilinear values of the regions too, but passes no gradient to their coordinates"},
-    OtherType{"ReLU6", "a branch for MobileNets", "Clip with clip_param { min: 0 max: 6 } computes the same"},
+    OtherType{"RankHardLoss", "branches for embeddings",
+              "it looks for hard negatives within the batch; TripletLoss compares the triplets that the net "
+              "is given"},
+    OtherType{"ReLUPooling", "SkimCaffe", "write ReLU and Pooling"},
     OtherType{"RegionLoss", "YOLO's branches", kYoloLoss},
     OtherType{"RemoteData", "Intel's Caffe",
               "it asks another machine for its data; every machine reads its own here, as with Data"},
@@ -211,6 +231,9 @@ constexpr std::array kOthers{
               "its ports disagree about values outside the receptive field; rescale such labels beforehand"},
     OtherType{"Resize", "branches of Caffe", "Interp resizes maps"},
     OtherType{"SVRLoss", "branches of Caffe", "SmoothL1Loss and L1Loss grow linearly with the error, too"},
+    OtherType{"ScaleRoute", "Cascade R-CNN",
+              "Filter passes on the samples that its last input selects; no operator selects regions by "
+              "their size"},
     OtherType{"ScaleTanH", "HashNet",
               "its factor grows during training; Power with scale: FACTOR and TanH compute the same for one "
               "factor"},
@@ -231,11 +254,12 @@ constexpr std::array kOthers{
               "it draws values to 0; Reduction with operation: ASUM and its coef as loss_weight, over the "
               "same blob, adds the same to the gradient. Below thre it sets values to 0, for which there is "
               "no single layer"},
-    OtherType{"SpatialProduct", "PSPNet",
-              "Tile repeats the one map for each channel, and Eltwise with operation: PROD multiplies"},
     OtherType{"SpatialTransformer", "a branch of Caffe",
               "no operator samples along a learned transformation; multi_scale and original_image of "
               "transform_param vary the data instead"},
+    OtherType{"SqueezeDetLoss", "SqueezeDet's branch", kYoloLoss},
+    OtherType{"SymmetricRectify", "SSL (structured sparsity)",
+              "no operator draws values to 0 from both sides by learned thresholds; ReLU does so from below"},
     OtherType{"TRT", "NVIDIA's Caffe",
               "it runs TensorRT inside of a net; remove it: trainer test runs the layers themselves"},
     OtherType{"Tiling", "VPGNet",
@@ -259,6 +283,9 @@ constexpr std::array kOthers{
         "branches disagree about what its weights multiply and what it divides by; EuclideanLoss of both "
         "blobs, each multiplied by the roots of the weights (Power with power: 0.5, Eltwise with "
         "operation: PROD), weighs the squares"},
+    OtherType{"WindowSegData", "DeconvNet",
+              "it cuts windows out of images and their label maps; cut them beforehand and read them with "
+              "ImageSegData"},
     OtherType{"XCLProgram", "fpga_caffe",
               "it loads a program into an FPGA; remove it: the devices here are CPUs and GPUs"},
     OtherType{"XCovLoss", "a branch of Caffe",

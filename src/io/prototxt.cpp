@@ -90,6 +90,15 @@ void mend_test_stages(ReadText& read) {
   }
 }
 
+/// A file with both sides of a merge is neither of them.
+void refuse_merge(std::string_view text, const std::string& origin) {
+  for (const std::string_view marker : {"<<<<<<<", "=======", ">>>>>>>"})
+    for (std::size_t at = text.find(marker); at != std::string_view::npos; at = text.find(marker, at + 1))
+      if (at == 0 || text[at - 1] == '\n')
+        bad_input(origin, ":", 1 + std::count(text.begin(), text.begin() + static_cast<long>(at), '\n'),
+                  ": the file has an unresolved merge; choose one of its sides");
+}
+
 /// Without a byte order mark.
 ReadText readable_text(std::string_view text, const pb::Descriptor& root, const std::string& origin) {
   if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);  // byte order mark of some editors
@@ -97,11 +106,14 @@ ReadText readable_text(std::string_view text, const pb::Descriptor& root, const 
   if (text.find('\0') != std::string_view::npos) {
     bad_input(origin, ": expected text (.prototxt), found a binary file");
   }
+  refuse_merge(text, origin);
   ReadText read{std::string(text), {}};
   if (text.find("layers") != std::string_view::npos) {
     mend_old_types(read.text);
     mend_old_rules(read);
   }
+  // The parser takes no separator after a field that it does not know.
+  for (const std::size_t place : field_separators(read.text)) read.text[place] = ' ';
   if (&root == caffe::SolverParameter::descriptor() && text.find("test_stage") != std::string_view::npos)
     mend_test_stages(read);
   return read;

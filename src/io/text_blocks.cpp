@@ -1,6 +1,7 @@
 #include "text_blocks.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "banyan/base/contains.hpp"
 
@@ -173,6 +174,30 @@ std::string value_in(std::string_view text, const TextBlock& block, std::string_
     before = token.value;
   }
   return "";
+}
+
+std::vector<std::size_t> field_separators(std::string_view text) {
+  std::vector<std::size_t> places;
+  std::vector<bool> lists;  // of what is open: is it a list of values?
+  Tokens tokens(text, 0);
+  Token token, before;
+  bool after_value = false, pending = false;  // pending: places.back() is followed by this token
+  while (tokens.next(token)) {
+    // A text after a text would be its continuation.
+    if (std::exchange(pending, false) && token.kind == Token::Kind::text) places.pop_back();
+    const char sign = token.kind == Token::Kind::other ? token.value.front() : '\0';
+    const bool opens = token.kind == Token::Kind::open || sign == '[';
+    if (opens) lists.push_back(sign == '[');
+    if ((token.kind == Token::Kind::close || sign == ']') && !lists.empty()) lists.pop_back();
+    const bool separator = sign == ',' || sign == ';';
+    if (separator && after_value && (lists.empty() || !lists.back())) {
+      places.push_back(token.begin);
+      pending = before.kind == Token::Kind::text;
+    }
+    after_value = !opens && !separator && sign != ':';
+    before = token;
+  }
+  return places;
 }
 
 bool replace_name(std::string& text, std::size_t at, const std::string& by) {

@@ -49,6 +49,9 @@ bool has_field(std::string_view text, const TextBlock& block, const std::vector<
 /// Every block of the text with one of these names, at any depth.
 std::vector<TextBlock> blocks_named(std::string_view text, const std::vector<std::string>& names);
 
+/// Where fields end with a comma or a semicolon, as they may; not those between the values of a list.
+std::vector<std::size_t> field_separators(std::string_view text);
+
 /// Writes `by` and blanks over the name at `at`, so that everything else stays where it is. Returns false and
 /// changes nothing where the name is shorter.
 bool replace_name(std::string& text, std::size_t at, const std::string& by);

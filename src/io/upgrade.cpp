@@ -114,6 +114,7 @@ bool needs_transform(const V1LayerParameter& layer) {
     case V1LayerParameter::DATA:
       return has_transform(layer.data_param());
     case V1LayerParameter::IMAGE_DATA:
+    case V1LayerParameter::VIDEO_DATA:
       return has_transform(layer.image_data_param());
     case V1LayerParameter::WINDOW_DATA:
       return has_transform(layer.window_data_param());
@@ -150,6 +151,9 @@ caffe::LayerParameter upgrade_layer(V1LayerParameter& from, const std::string& o
   to.mutable_blobs()->Swap(from.mutable_blobs());
   to.mutable_loss_weight()->Swap(from.mutable_loss_weight());
   copy_settings(from, to);
+  // Those of the branch that had them found where to begin.
+  if (from.type() == V1LayerParameter::CROP && !to.has_crop_param())
+    to.mutable_crop_param()->set_automatic_offset(true);
   if (from.has_strict_dim()) to.set_strict_dim(from.strict_dim());
   for (int i = 0; i < from.param_size(); ++i) spec(to, i).set_name(from.param(i));
   for (int i = 0; i < from.blob_share_mode_size(); ++i) {
@@ -213,7 +217,7 @@ caffe::NetParameter upgrade_data_transform(caffe::NetParameter net) {
     if (!needs_transform(layer)) continue;
     caffe::TransformationParameter& transform = *layer.mutable_transform_param();
     if (layer.type() == V1LayerParameter::DATA) move_transform(*layer.mutable_data_param(), transform);
-    if (layer.type() == V1LayerParameter::IMAGE_DATA) {
+    if (layer.type() == V1LayerParameter::IMAGE_DATA || layer.type() == V1LayerParameter::VIDEO_DATA) {
       move_transform(*layer.mutable_image_data_param(), transform);
     }
     if (layer.type() == V1LayerParameter::WINDOW_DATA) {
@@ -331,6 +335,10 @@ void upgrade_net(caffe::NetParameter& net, const std::string& origin) {
   if (needs_dense_list_upgrade(net)) {
     net = upgrade_dense_lists(std::move(net));
     log_info(origin + ": made ImageSegData of DenseImageData");
+  }
+  if (needs_branch_type_upgrade(net)) {
+    net = upgrade_branch_types(std::move(net), origin);
+    log_info(origin + ": wrote types of branches as those that compute the same here");
   }
   refuse_fusions(net, origin);
   if (needs_fused_relu_upgrade(net)) {

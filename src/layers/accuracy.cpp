@@ -1,6 +1,6 @@
 // Accuracy: the fraction of positions whose true class has fewer than top_k other classes scoring at least as
-// high (ties count against the prediction). Positions with ignore_label do not count; 0 if nothing counts. A
-// second output holds the accuracy per class.
+// high, or with min_is_better at least as low (ties count against the prediction). Positions with
+// ignore_label do not count; 0 if nothing counts. A second output holds the accuracy per class.
 //
 // In training on several devices an output is the device's share: its own correct positions over all devices'
 // counted ones.
@@ -26,10 +26,6 @@ class AccuracyLayer : public Layer {
   void setup(const Blobs&, const Blobs&) override {
     const auto& settings = parameter_.accuracy_param();
     if (settings.top_k() < 1) refuse("top_k must be positive");
-    if (settings.min_is_better())
-      refuse(
-          "min_is_better: true is not supported: the largest scores win; a Power with scale: -1 before the "
-          "layer turns their order around");
     ignore_ = {settings.has_ignore_label(), settings.ignore_label()};
   }
 
@@ -50,7 +46,8 @@ class AccuracyLayer : public Layer {
     Context& context = *pass.context;
     ensure(context, counts_, Shape{2 + 2 * over_.channels}, DType::f64);
     ops::accuracy_counts(context, inputs[0]->data, inputs[1]->data, over_, ignore_,
-                         static_cast<int>(parameter_.accuracy_param().top_k()), counts_, note_.on(context));
+                         static_cast<int>(parameter_.accuracy_param().top_k()),
+                         parameter_.accuracy_param().min_is_better(), counts_, note_.on(context));
     // Every device needs the sum of all counts as divisor; the numerators stay its own.
     const bool per_class = outputs.size() > 1;
     const Shape message{per_class ? 2 + 2 * over_.channels : 2};

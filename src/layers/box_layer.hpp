@@ -54,6 +54,15 @@ class BoxLayer : public Layer {
       if (!(deviation > 0)) refuse("bbox_std must be positive; found ", deviation);
     return scale;
   }
+  /// bbox_reg_param (MS-CNN, Cascade R-CNN).
+  ShiftScale read_bbox_reg() const {
+    const auto& settings = parameter_.bbox_reg_param();
+    for (const int given : {settings.bbox_mean_size(), settings.bbox_std_size()})
+      if (given != 0 && given != 4)
+        refuse("bbox_reg_param gives a bbox_mean or bbox_std ", given,
+               " times; expected four times or not at all");
+    return read_scale(settings, {1, 1, 1, 1});
+  }
   template <class Settings>
   AnchorGrid read_anchors(const Settings& settings) const {
     if (settings.feat_stride() == 0) refuse("feat_stride must be positive");

@@ -4,6 +4,20 @@
 #include <cmath>
 
 namespace banyan {
+namespace {
+
+double overlap_of(const Box& kept, const Box& box, const Suppression& how) {
+  if (how.shared_with == SharedWith::both) return overlap(box, kept, how.corners);
+  const double shared = area({std::max(kept.x1, box.x1), std::max(kept.y1, box.y1), std::min(kept.x2, box.x2),
+                              std::min(kept.y2, box.y2)},
+                             how.corners);
+  const double whole = how.shared_with == SharedWith::kept
+                           ? area(kept, how.corners)
+                           : std::min(area(kept, how.corners), area(box, how.corners));
+  return shared > 0 ? shared / whole : 0;
+}
+
+}  // namespace
 
 std::vector<int> suppress(const std::vector<Box>& boxes, const std::vector<int>& order,
                           const Suppression& how) {
@@ -13,7 +27,7 @@ std::vector<int> suppress(const std::vector<Box>& boxes, const std::vector<int>&
   double threshold = how.threshold;
   for (std::size_t i = 0; i < candidates; ++i) {
     const Box& box = boxes[order[i]];
-    const auto hides = [&](int other) { return overlap(box, boxes[other], how.corners) > threshold; };
+    const auto hides = [&](int other) { return overlap_of(boxes[other], box, how) > threshold; };
     if (std::any_of(kept.begin(), kept.end(), hides)) continue;
     kept.push_back(order[i]);
     if (how.most >= 0 && static_cast<std::int64_t>(kept.size()) >= how.most) break;

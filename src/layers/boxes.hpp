@@ -9,6 +9,13 @@
 
 namespace banyan {
 
+/// What the area that two boxes share is compared with.
+enum class SharedWith : std::uint8_t {
+  both,     ///< the union (IOU)
+  smaller,  ///< the smaller one (IOMU)
+  kept      ///< the one that is kept (IOFU)
+};
+
 /// Non-maximum suppression: goes through the boxes in `order` and keeps each that overlaps no kept one by
 /// more than `threshold`. Returns the kept ones in that order.
 struct Suppression {
@@ -18,6 +25,7 @@ struct Suppression {
   double eta = 1;
   Corners corners = Corners::points;
   std::int64_t most = -1;  ///< ends when this many are kept; -1: never
+  SharedWith shared_with = SharedWith::both;
 };
 std::vector<int> suppress(const std::vector<Box>& boxes, const std::vector<int>& order,
                           const Suppression& how);

@@ -51,6 +51,7 @@ class ConvolutionBase : public WindowLayer {
                      .overwrites_gradients = true,
                      .fuses_activation = ActivationFusion::forward}) {}
 
+  void check_settings() const override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override;
@@ -60,7 +61,6 @@ class ConvolutionBase : public WindowLayer {
   }
 
  protected:
-  void refuse_unsupported() const;
   /// Throws bad_input unless the group divides both.
   void check_group(std::int64_t inputs, std::int64_t outputs) const;
   /// Declares weight and bias for a geometry that is complete.

@@ -13,6 +13,8 @@ class CropLayer : public GridLayer {
 
   void setup(const Blobs& inputs, const Blobs&) override {
     const auto& settings = parameter_.crop_param();
+    if (settings.automatic_offset())
+      refuse("automatic_offset becomes an offset when a net is made for a phase (filter_net); give offset");
     const int axes = inputs[0]->shape.axes();
     first_ = inputs[0]->shape.canonical_axis(settings.axis());
     const int cropped = axes - first_, given = settings.offset_size();

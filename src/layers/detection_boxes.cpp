@@ -54,7 +54,7 @@ std::string start_of_messages(const Layer& layer) {
 }
 
 Predictions check_predictions(const Blobs& inputs, std::int64_t boxes, std::int64_t classes,
-                              const std::string& where) {
+                              const std::string& where, std::int64_t numbers) {
   const auto shown = [&](int i) {
     return cat(quoted(inputs[i]->name), " is ", inputs[i]->shape.to_string());
   };
@@ -63,7 +63,7 @@ Predictions check_predictions(const Blobs& inputs, std::int64_t boxes, std::int6
     bad_input(where, "expected prior boxes 1 x 2 x 4P; ", shown(2));
   if (locations.axes() < 1) bad_input(where, "the locations need an axis; ", shown(0));
   const Predictions found{locations[0], priors[2] / 4};
-  check_numbers(inputs, 0, 4 * boxes, found, where);
+  check_numbers(inputs, 0, numbers * boxes, found, where);
   check_numbers(inputs, 1, classes, found, where);
   return found;
 }
@@ -133,6 +133,16 @@ Box BoxCode::decode(const Prior& prior, const double* code) const {
     default:
       return {box.x1 + c[0], box.y1 + c[1], box.x2 + c[2], box.y2 + c[3]};
   }
+}
+
+std::array<double, 8> decode_polygon(const Prior& prior, const double* code) {
+  const Box& box = prior.box;
+  const std::array<double, 8> corners{box.x1, box.y1, box.x2, box.y1, box.x2, box.y2, box.x1, box.y2};
+  std::array<double, 8> polygon;
+  for (std::size_t k = 0; k < 8; ++k)
+    polygon[k] =
+        corners[k] + prior.variances[k % 2] * code[k] * (k % 2 == 0 ? box.x2 - box.x1 : box.y2 - box.y1);
+  return polygon;
 }
 
 Suppression read_suppression(const caffe::NonMaximumSuppressionParameter& settings,

@@ -19,10 +19,10 @@ std::string start_of_messages(const Layer& layer);
 struct Predictions {
   std::int64_t items = 0, priors = 0;
 };
-/// Of locations N x (P boxes 4), confidences N x (P classes) and priors 1 x 2 x 4P, a layer's first inputs.
-/// Throws bad_input, beginning with `where`, if they do not fit.
+/// Of locations N x (P boxes numbers), confidences N x (P classes) and priors 1 x 2 x 4P, a layer's first
+/// inputs. Throws bad_input, beginning with `where`, if they do not fit.
 Predictions check_predictions(const Blobs& inputs, std::int64_t boxes, std::int64_t classes,
-                              const std::string& where);
+                              const std::string& where, std::int64_t numbers = 4);
 
 /// Of what RefineDet's first step predicts, the inputs from `first` on: confidences N x 2P, then perhaps
 /// locations N x 4P. Throws bad_input, beginning with `where`, if they do not fit.
@@ -47,6 +47,9 @@ struct BoxCode {
   FourNumbers encode(const Prior& prior, const Box& box) const;
   Box decode(const Prior& prior, const double* code) const;
 };
+/// The corners x1, y1 ... x4, y4 of a quadrilateral that eight numbers give relative to those of a prior,
+/// from the one at the upper left, clockwise; they were divided by its size and variances (TextBoxes++).
+std::array<double, 8> decode_polygon(const Prior& prior, const double* code);
 
 /// What RefineDet's first step predicts of a batch: both are empty in SSD, whose nets have one step.
 class FirstStep {

@@ -40,8 +40,6 @@ DetectionFiles::DetectionFiles(const caffe::SaveOutputParameter& settings, int c
   const std::string& format = settings.output_format();
   if (format != "VOC" && format != "COCO" && format != "ILSVRC")
     bad_input(where, "output_format must be \"VOC\", \"COCO\" or \"ILSVRC\"; found ", quoted(format));
-  if (settings.label_map_file().empty() || settings.name_size_file().empty())
-    bad_input(where, "save_output_param needs label_map_file and name_size_file");
   if (settings.has_resize_param()) check_resize(settings.resize_param(), where);
   if (!std::filesystem::is_regular_file(settings.label_map_file()))
     bad_input(where, "cannot open label_map_file ", quoted(settings.label_map_file()));

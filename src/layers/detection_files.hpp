@@ -14,6 +14,7 @@ struct Detection {
   int label = 0;
   double score = 0;
   Box box;  ///< fractions of the image
+  std::size_t prior = 0;
 };
 
 /// Boxes are written in pixels of the images that name_size_file lists, numbers cut off to whole pixels where
@@ -24,7 +25,7 @@ struct Detection {
 ///   COCO    <directory>/<prefix>.json: image_id, category_id (the class's name), bbox (x y width height), score
 class DetectionFiles {
  public:
-  /// Reads the lists and makes the folder. Throws bad_input, beginning with `where`.
+  /// Reads both lists, which must be given, and makes the folder. Throws bad_input, beginning with `where`.
   DetectionFiles(const caffe::SaveOutputParameter& settings, int classes, int background,
                  const std::string& where);
   /// The next image; `number` counts from the start of a pass over the data. The files are written after

@@ -10,6 +10,9 @@
 // fractions of the image, not cut off at its border. K is the most that can remain, because memory is planned
 // before the data is known; rows left over hold the item and then -1 (SSD has them only if nothing remains).
 //
+// With use_polygon (TextBoxes++) locations have 12 numbers in place of 4, of a box and of a quadrilateral,
+// whose corners are 8 further columns: x1, y1 ... x4, y4. The boxes decide what remains.
+//
 // save_output_param writes what was found to files. The host decides, waiting for the device: such a pass
 // cannot be captured into a graph.
 #include <algorithm>
@@ -44,7 +47,17 @@ class DetectionOutputLayer : public Layer {
       log_warning(cat(start_of_messages(*this),
                       "visualize is ignored: the boxes are in the output and nothing is drawn"));
     const auto& save = s.save_output_param();
+    if (s.use_polygon() && (s.code_type() != caffe::PriorBoxParameter::CENTER_SIZE || !code_.has_variances))
+      refuse("use_polygon needs code_type: CENTER_SIZE without variance_encoded_in_target");
     if (save.output_directory().empty()) return;
+    if (save.label_map_file().empty() || save.name_size_file().empty()) {
+      if (options().rank == 0)
+        log_warning(cat(start_of_messages(*this), "save_output_param has no ",
+                        save.label_map_file().empty() ? "label_map_file" : "name_size_file",
+                        ": no files are written"));
+      return;
+    }
+    if (s.use_polygon()) refuse("save_output_param writes boxes only; remove it, or use_polygon");
     if (options().devices > 1)
       refuse("save_output_param needs the images in order and so one device; there are ", options().devices);
     files_.emplace(save, static_cast<int>(s.num_classes()), s.background_label_id(),
@@ -69,6 +82,7 @@ class DetectionOutputLayer : public Layer {
   const caffe::DetectionOutputParameter& settings_;
   Suppression suppression_;
   BoxCode code_;
+  std::int64_t numbers_ = 4, columns_ = 7;  ///< of a location, of a row
   Predictions predictions_;
   std::int64_t classes_ = 0, boxes_ = 1;  ///< boxes_: per prior
   std::int64_t most_ = 0;                 ///< rows per item
@@ -78,7 +92,10 @@ class DetectionOutputLayer : public Layer {
 void DetectionOutputLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
   classes_ = settings_.num_classes();
   boxes_ = settings_.share_location() ? 1 : classes_;
-  predictions_ = check_predictions(inputs, boxes_, classes_, start_of_messages(*this));
+  if (settings_.use_polygon()) numbers_ = 12, columns_ = 15;
+  predictions_ = check_predictions(inputs, boxes_, classes_, start_of_messages(*this), numbers_);
+  if (settings_.use_polygon() && first_step(inputs) < inputs.size())
+    refuse("use_polygon does not go with the inputs of a first step (RefineDet)");
   check_first_step(inputs, first_step(inputs), predictions_, start_of_messages(*this));
   const bool has_background =
       settings_.background_label_id() >= 0 && settings_.background_label_id() < classes_;
@@ -86,7 +103,7 @@ void DetectionOutputLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
                                   : predictions_.priors;
   most_ *= classes_ - (has_background ? 1 : 0);
   if (settings_.keep_top_k() > 0) most_ = std::min<std::int64_t>(most_, settings_.keep_top_k());
-  set_output(*outputs[0], Shape{1, 1, predictions_.items * most_, 7});
+  set_output(*outputs[0], Shape{1, 1, predictions_.items * most_, columns_});
 }
 
 std::vector<Detection> DetectionOutputLayer::detect(std::int64_t item, const std::vector<Prior>& refined,
@@ -98,7 +115,7 @@ std::vector<Detection> DetectionOutputLayer::detect(std::int64_t item, const std
   for (std::int64_t b = 0; b < boxes_; ++b) {
     if (boxes_ > 1 && is_background(b)) continue;
     for (std::int64_t p = 0; p < predictions_.priors; ++p)
-      boxes[b].push_back(code_.decode(refined[p], &locations[4 * ((first + p) * boxes_ + b)]));
+      boxes[b].push_back(code_.decode(refined[p], &locations[numbers_ * ((first + p) * boxes_ + b)]));
   }
   std::vector<Detection> found;
   std::vector<double> scores(predictions_.priors);
@@ -113,7 +130,7 @@ std::vector<Detection> DetectionOutputLayer::detect(std::int64_t item, const std
     }
     const std::vector<Box>& own = boxes[boxes_ > 1 ? label : 0];
     for (const int p : suppress(own, by_score(std::move(candidates), scores), suppression_))
-      found.push_back({static_cast<int>(label), scores[p], own[p]});
+      found.push_back({static_cast<int>(label), scores[p], own[p], static_cast<std::size_t>(p)});
   }
   if (static_cast<std::int64_t>(found.size()) <= most_) return found;
   // The most confident ones; by class again after that.
@@ -135,10 +152,18 @@ void DetectionOutputLayer::forward(Pass& pass, const Blobs& inputs, const Blobs&
     const std::vector<Detection> found =
         detect(item, first.refine(priors, code_, item), locations, confidences, first);
     const auto number = static_cast<double>(item);
-    for (const auto& [label, score, box] : found)
+    for (const auto& [label, score, box, prior] : found) {
       rows.insert(rows.end(), {number, static_cast<double>(label), score, box.x1, box.y1, box.x2, box.y2});
-    for (auto left = static_cast<std::int64_t>(found.size()); left < most_; ++left)
-      rows.insert(rows.end(), {number, -1, -1, -1, -1, -1, -1});
+      if (!settings_.use_polygon()) continue;
+      const std::int64_t place =
+          (item * predictions_.priors + static_cast<std::int64_t>(prior)) * boxes_ + (boxes_ > 1 ? label : 0);
+      const auto polygon = decode_polygon(priors[prior], &locations[numbers_ * place + 4]);
+      rows.insert(rows.end(), polygon.begin(), polygon.end());
+    }
+    for (auto left = static_cast<std::int64_t>(found.size()); left < most_; ++left) {
+      rows.push_back(number);
+      rows.insert(rows.end(), static_cast<std::size_t>(columns_ - 1), -1);
+    }
     if (files_) files_->add(pass.draw * predictions_.items + item, found);
   }
   set_values(*pass.context, rows, outputs[0]->data);

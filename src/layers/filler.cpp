@@ -15,7 +15,7 @@ namespace {
 
 const std::vector<std::string>& filler_types() {
   static const std::vector<std::string> types{"constant", "uniform", "gaussian", "positive_unitball",
-                                              "xavier",   "msra",    "bilinear"};
+                                              "xavier",   "msra",    "bilinear", "gaussian_unitball"};
   return types;
 }
 
@@ -74,6 +74,21 @@ void normalize_rows(const Shape& shape, T* values) {
   }
 }
 
+/// To length 1 (caffe-windows).
+template <class T>
+void shorten_rows(const Shape& shape, T* values) {
+  const std::int64_t rows = shape.axes() > 0 ? shape.dim(0) : 1;
+  const std::int64_t length = rows > 0 ? shape.count() / rows : 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    T* const at = values + row * length;
+    double squares = 1e-12;
+    for (std::int64_t i = 0; i < length; ++i)
+      squares += static_cast<double>(at[i]) * static_cast<double>(at[i]);
+    for (std::int64_t i = 0; i < length; ++i)
+      at[i] = static_cast<T>(static_cast<double>(at[i]) / std::sqrt(squares));
+  }
+}
+
 /// Weight by distance from the centre of the upsampling kernel, the same in both directions.
 template <class T>
 void fill_bilinear(const Shape& shape, T* values) {
@@ -99,7 +114,7 @@ double fan(const caffe::FillerParameter& filler, const Shape& shape) {
 void check_filler(const caffe::FillerParameter& filler, const Shape& shape) {
   const std::string& type = filler.type();
   const std::vector<std::string>& types = filler_types();
-  if (type == "gabor" || type == "gaussian_unitball")
+  if (type == "gabor")
     bad_input("filler type ", quoted(type),
               " is a branch's and not supported; give such weights by --weights; known are ",
               join(types, ", "));
@@ -135,6 +150,9 @@ void fill_values(const caffe::FillerParameter& filler, const Shape& shape, const
   } else if (type == "positive_unitball") {
     fill_random(draws, count, threads, 0, 1, detail::uniform_group, values);
     normalize_rows(shape, values);
+  } else if (type == "gaussian_unitball") {
+    fill_random(draws, count, threads, 0, 1, detail::normal_group, values);
+    shorten_rows(shape, values);
   } else if (type == "xavier") {
     const double a = std::sqrt(3 / fan(filler, shape));
     fill_random(draws, count, threads, -a, 2 * a, detail::uniform_group, values);

@@ -29,7 +29,7 @@ class ImageListLayer : public SourceLayer {
              cat("must have new_height, new_width, short_side, min_height and min_width of at most ", kMost));
     if (images().has_new_length() || images().has_sampling_rate() || images().has_show_data() ||
         images().has_use_image() || images().has_use_temporal_jitter())
-      refuse("image_data_param", cat("has settings of ", kVideoDataOfC3d));
+      refuse("image_data_param", "has settings of C3D's VIDEO_DATA, whose type is VideoData");
     if (images().dataset_share_per_node() != 1)
       refuse("image_data_param.dataset_share_per_node", "is not supported (except 1)");
     check_own_settings();

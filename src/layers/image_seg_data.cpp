@@ -37,12 +37,14 @@ class ImageSegDataLayer : public ImageListLayer {
     options.color = images().is_color() ? data::ColorMode::bgr : data::ColorMode::gray;
     options.labels = images().label_type();
     options.ignore_label = images().ignore_label();
+    options.gray_labels = images().label_values() != caffe::ImageDataParameter::STORED;
     return data::open_segmentation_list(images().source(), options);
   }
 
   std::shared_ptr<const data::ItemWriter> make_writer(const data::RecordSource&) const override {
     data::SegmentationWriter::Options writing;
     writing.ignore_label = images().ignore_label();
+    writing.label_values = images().label_values();
     writing.random_crop = options().phase == Phase::train;
     return std::make_shared<data::SegmentationWriter>(parameter().transform_param(), channels(), writing,
                                                       key_of("crop"));

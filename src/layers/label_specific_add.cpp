@@ -1,6 +1,8 @@
 // LabelSpecificAdd (AM-Softmax, Wang et al. 2018): scores (N x classes, further axes count as classes) with
 // the margin of each sample's own class, labels (N): in training, bias is added to the label's score if that
-// is above -bias. In tests the scores stay. A second output holds the bias.
+// is above -bias. In tests the scores stay. A second output holds the bias. With bias_base the bias changes
+// with the iteration of the run, counted from `iteration` on, so a resumed run goes on with it; in tests the
+// second output then holds `bias`.
 #include "banyan/layers/loss.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/label_maps.hpp"
@@ -22,16 +24,24 @@ class LabelSpecificAddLayer : public Layer {
 
   void check_settings() const override {
     const auto& s = settings();
-    if (s.has_bias_base() || s.has_bias_gamma() || s.has_bias_power() || s.has_bias_min() ||
-        s.has_bias_max() || s.has_iteration())
-      refuse(
-          "a bias that changes from pass to pass (bias_base, bias_gamma, bias_power, bias_min, bias_max, "
-          "iteration) is not supported; give the final one as bias");
+    if (!s.has_bias_base() && (s.has_bias_gamma() || s.has_bias_power() || s.has_bias_min() ||
+                               s.has_bias_max() || s.has_iteration()))
+      refuse("bias_gamma, bias_power, bias_min, bias_max and iteration need bias_base");
+    if (s.bias_min() > s.bias_max()) refuse("bias_min ", s.bias_min(), " exceeds bias_max ", s.bias_max());
+    if (s.iteration() < 0) refuse("iteration must not be negative; found ", s.iteration());
   }
 
   void setup(const Blobs&, const Blobs&) override {
     check_settings();
     adds_ = options().phase == Phase::train;
+    const auto& s = settings();
+    schedule_ = {static_cast<double>(s.bias_base()) - 1,
+                 1,
+                 s.bias_gamma(),
+                 s.bias_power(),
+                 s.bias_min(),
+                 s.bias_max(),
+                 s.iteration()};
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
@@ -45,8 +55,14 @@ class LabelSpecificAddLayer : public Layer {
     const Tensor& x = inputs[0]->data;
     Tensor& y = outputs[0]->data;
     if (!x.same_memory(y)) ops::copy(context, x, y);
-    if (adds_) ops::add_at_labels(context, inputs[1]->data, over_, settings().bias(), y, note_.on(context));
-    if (outputs.size() > 1) ops::fill(context, outputs[1]->data, settings().bias());
+    ensure(context, bias_, Shape{1}, x.dtype());
+    schedule_.passes = pass.passes;
+    if (adds_ && settings().has_bias_base())
+      ops::scheduled_value(context, schedule_, pass.draw_on_device, bias_);
+    else
+      ops::fill(context, bias_, settings().bias());
+    if (adds_) ops::add_at_labels(context, inputs[1]->data, over_, bias_, y, note_.on(context));
+    if (outputs.size() > 1) ops::copy(context, bias_, outputs[1]->data);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
@@ -63,14 +79,17 @@ class LabelSpecificAddLayer : public Layer {
   const caffe::LabelSpecificAddParameter& settings() const { return parameter_.label_specific_add_param(); }
 
   ops::Channels over_{};
+  ops::IterationSchedule schedule_;
   bool adds_ = true;
+  Tensor bias_;
   LabelNote note_;
 };
 
 const RegisterLayer<LabelSpecificAddLayer> registered_label_specific_add(
-    "LabelSpecificAdd", {.about = "adds a margin to the score of each sample's class (AM-Softmax)",
-                         .message = "label_specific_add_param",
-                         .examples = {"bias: -0.35"}});
+    "LabelSpecificAdd",
+    {.about = "adds a margin to the score of each sample's class (AM-Softmax)",
+     .message = "label_specific_add_param",
+     .examples = {"bias: -0.35", "bias_base: -0.1 bias_gamma: -0.01 bias_min: -0.4 iteration: 3"}});
 
 }  // namespace
 }  // namespace banyan

@@ -43,6 +43,8 @@ LossLayer::LossLayer(const caffe::LayerParameter& parameter, const LayerOptions&
   traits_.differentiable_outputs = 1;
   if (!takes_class_weights && parameter_.loss_param().weight_by_label_freqs())
     refuse("weight_by_label_freqs (SegNet) is a setting of SoftmaxWithLoss only");
+  if (parameter_.loss_param().has_class_balance() && parameter_.type() != "SigmoidCrossEntropyLoss")
+    refuse("class_balance is a setting of SigmoidCrossEntropyLoss only");
 }
 
 LossLayer::Normalization LossLayer::read_normalization(Normalization absent) const {
@@ -89,6 +91,19 @@ void LossLayer::find_divisor(Pass& pass, Normalization normalization, std::int64
 
 void LossLayer::write_loss(Pass& pass, Blob& loss) {
   ops::quotient(*pass.context, partial_, divisor_, {0, 0, 1}, loss.data);
+}
+
+void LossLayer::write_exact_loss(Pass& pass, Blob& loss) {
+  ops::quotient(*pass.context, partial_, divisor_, {0, 0, 0}, loss.data);
+}
+
+const Tensor& LossLayer::exact_scale(Pass& pass, const Blob& loss) {
+  Context& context = *pass.context;
+  ensure(context, gradient_, Shape{1}, DType::f64);
+  ensure(context, exact_scale_, Shape{1}, dtype());
+  ops::copy(context, loss.grad.reshaped(Shape{1}), gradient_);
+  ops::quotient(context, gradient_, divisor_, {0, 0, 0}, exact_scale_);
+  return exact_scale_;
 }
 
 }  // namespace banyan

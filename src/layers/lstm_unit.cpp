@@ -31,7 +31,7 @@ class LstmUnitLayer : public Layer {
                 const Blobs& inputs) override {
     Tensor none, &dc = propagate[0] ? inputs[0]->grad : none, &dgates = propagate[1] ? inputs[1]->grad : none;
     ops::lstm_backward(*pass.context, activated_, inputs[2]->data, inputs[0]->data, outputs[0]->data,
-                       outputs[0]->grad, outputs[1]->grad, dgates, dc);
+                       outputs[0]->grad, outputs[1]->grad, dgates, dc, 0);
   }
 
  private:

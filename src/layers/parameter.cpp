@@ -1,4 +1,5 @@
-// Parameter: a learnable tensor of parameter_param.shape as a blob, for other layers to use. Starts at 0.
+// Parameter: a learnable tensor of parameter_param.shape as a blob, for other layers to use. Starts at 0, or
+// as blob_filler (caffe-windows) says.
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 
@@ -14,7 +15,8 @@ class ParameterLayer : public Layer {
     const auto& dims = parameter_.parameter_param().shape().dim();
     for (const std::int64_t dim : dims)
       if (dim < 1) refuse("parameter_param.shape holds ", dim, "; lengths must be positive");
-    declare(Shape(std::vector<std::int64_t>(dims.begin(), dims.end())), {});
+    declare(Shape(std::vector<std::int64_t>(dims.begin(), dims.end())),
+            parameter_.parameter_param().blob_filler());
   }
   void reshape(const Blobs&, const Blobs& outputs) override { set_output(*outputs[0], parameters_[0].shape); }
   void forward(Pass& pass, const Blobs&, const Blobs& outputs) override {

@@ -5,6 +5,9 @@
 // for each aspect ratio r other than 1, with `flip` its inverse after it. An image's size is img_size, img_h
 // with img_w, or that of the second input; the distance of positions is step, step_h with step_w, or the
 // image's size divided by the feature map's. No variance means 0.1, one is that of all four coordinates.
+//
+// denser_prior_boxes (TextBoxes++): each box is followed by its copy at the lower edge of the position's row,
+// so there are twice as many.
 #include <cmath>
 
 #include "banyan/layers/layer.hpp"
@@ -48,6 +51,7 @@ class PriorBoxLayer : public Layer {
       refuse("steps must be positive");
     boxes_.offset = s.offset();
     boxes_.clip = s.clip();
+    boxes_.denser = s.denser_prior_boxes();
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
@@ -72,7 +76,8 @@ class PriorBoxLayer : public Layer {
     };
     boxes_.step_h = step(s.has_step_h(), s.step_h(), boxes_.image_h, boxes_.rows);
     boxes_.step_w = step(s.has_step_w(), s.step_w(), boxes_.image_w, boxes_.columns);
-    set_output(*outputs[0], Shape{1, 2, boxes_.rows * boxes_.columns * 2 * count()});
+    set_output(*outputs[0],
+               Shape{1, 2, boxes_.rows * boxes_.columns * 2 * count() * (boxes_.denser ? 2 : 1)});
   }
 
   void forward(Pass& pass, const Blobs&, const Blobs& outputs) override {

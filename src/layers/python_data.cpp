@@ -13,11 +13,12 @@ namespace {
 
 using Dims = std::vector<std::int64_t>;
 
-/// Images and boxes of faster_rcnn_end2end.yml; Fast R-CNN: of config.py's minibatch.
+/// Images and boxes of faster_rcnn_end2end.yml, whose sides are rounded up to multiples of 32, as nets with
+/// pyramids of maps need them; Fast R-CNN: of config.py's minibatch.
 std::map<std::string, Dims> roi_data(const caffe::LayerParameter& python) {
   const bool regions_given = contains(python.top(), std::string("rois"));
   std::map<std::string, std::int64_t> numbers = {{"num_classes", 0}, {"images", regions_given ? 2 : 1},
-                                                 {"height", 600},    {"width", 1000},
+                                                 {"height", 608},    {"width", 1024},
                                                  {"boxes", 20},      {"regions", 128}};
   numbers.erase(regions_given ? "boxes" : "regions");
   for (const PythonSetting& setting : python_settings(python)) {
@@ -73,7 +74,9 @@ std::map<std::string, Dims> video_data(Phase phase) {
 std::optional<caffe::LayerParameter> python_data(const caffe::LayerParameter& python, Phase phase) {
   const std::string &module = python.python_param().module(), &layer = python.python_param().layer();
   std::map<std::string, Dims> shapes;
-  if (module == "roi_data_layer.layer" && layer == "RoIDataLayer")
+  const bool of_regions = contains(python.top(), std::string("im_info")) ||
+                          contains(python.top(), std::string("rois"));  // not so R-C3D's, of videos
+  if (module == "roi_data_layer.layer" && layer == "RoIDataLayer" && of_regions)
     shapes = roi_data(python);
   else if (layer.ends_with("SegDataLayer") && python.bottom_size() == 0)
     shapes = segmentation_data(python);

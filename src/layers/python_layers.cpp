@@ -12,13 +12,15 @@
 namespace banyan {
 namespace {
 
+/// Other projects have layers of the same names with other numbers of inputs.
 struct NativeType {
   const char *module, *layer, *type, *message;
+  int least_inputs, most_inputs;
 };
 constexpr NativeType kNative[] = {
-    {"rpn.proposal_layer", "ProposalLayer", "Proposal", "proposal_param"},
-    {"rpn.anchor_target_layer", "AnchorTargetLayer", "AnchorTarget", "anchor_target_param"},
-    {"rpn.proposal_target_layer", "ProposalTargetLayer", "ProposalTarget", "proposal_target_param"},
+    {"rpn.proposal_layer", "ProposalLayer", "Proposal", "proposal_param", 3, 3},
+    {"rpn.anchor_target_layer", "AnchorTargetLayer", "AnchorTarget", "anchor_target_param", 3, 4},
+    {"rpn.proposal_target_layer", "ProposalTargetLayer", "ProposalTarget", "proposal_target_param", 2, 2},
 };
 
 void read_settings(const caffe::LayerParameter& layer, google::protobuf::Message& settings) {
@@ -154,7 +156,9 @@ std::optional<caffe::LayerParameter> native_layer(const caffe::LayerParameter& p
   }
   const auto* const found =
       std::find_if(std::begin(kNative), std::end(kNative), [&](const NativeType& native) {
-        return code.module() == native.module && code.layer() == native.layer;
+        const int inputs = python.bottom_size();
+        return code.module() == native.module && code.layer() == native.layer &&
+               (inputs == 0 || (inputs >= native.least_inputs && inputs <= native.most_inputs));
       });
   if (found == std::end(kNative)) return std::nullopt;
   caffe::LayerParameter layer = python;

@@ -37,7 +37,7 @@ std::vector<int> connected(const std::vector<Rectangle>& rectangles, double eps)
   return group;
 }
 
-int rounded(double value) { return static_cast<int>(std::nearbyint(value)); }
+int nearest_integer(double value) { return static_cast<int>(std::nearbyint(value)); }
 
 bool is_inside(const Rectangle& inner, const Rectangle& outer, double eps) {
   const double dx = std::nearbyint(outer[2] * eps), dy = std::nearbyint(outer[3] * eps);
@@ -68,7 +68,7 @@ std::vector<RectangleGroup> group_rectangles(const std::vector<Rectangle>& recta
   }
   for (std::size_t at = 0; at < all.size(); ++at) {
     const float share = 1.0f / static_cast<float>(all[at].members);  // OpenCV multiplies, and in f32
-    for (std::size_t k = 0; k < 4; ++k) all[at].mean[k] = rounded(static_cast<float>(sums[at][k]) * share);
+    for (std::size_t k = 0; k < 4; ++k) all[at].mean[k] = nearest_integer(static_cast<float>(sums[at][k]) * share);
   }
   std::vector<RectangleGroup> kept;
   for (const RectangleGroup& one : all) {

@@ -9,19 +9,21 @@
 namespace banyan {
 namespace {
 
-LayerTraits traits_of(const caffe::LayerParameter& parameter, int states) {
-  const int exposed = parameter.recurrent_param().expose_hidden() ? states : 0;
+LayerTraits traits_of(const RecurrentForm& form, int states) {
+  if (!form.needs_cont) return {.arity = {1, 2, 1, 1}, .constant_input = 1};
+  const int exposed = form.settings.expose_hidden() ? states : 0;
   return {.arity = {2 + exposed, 3 + exposed, 1 + exposed, 1 + exposed}, .constant_input = 1};
 }
 
 }  // namespace
 
 RecurrentLayer::RecurrentLayer(const caffe::LayerParameter& parameter, const LayerOptions& options,
-                               int states, int gates)
-    : Layer(parameter, options, traits_of(parameter, states)),
-      d_(settings().num_output()),
+                               int states, int gates, const RecurrentForm& form)
+    : Layer(parameter, options, traits_of(form, states)),
+      d_(form.settings.num_output()),
       states_(states),
       dstates_(states),
+      form_(form),
       width_(gates * d_),
       initial_(states),
       carried_(states) {}
@@ -32,12 +34,20 @@ void RecurrentLayer::setup(const Blobs& inputs, const Blobs&) {
     log_warning(cat("layer ", quoted(name()), " (", type(),
                     "): recurrent_param.debug_info has no effect, as there is no unrolled net; the solver's "
                     "debug_info shows the layer"));
+  marked_ = inputs.size() > 1;
   static_ = static_cast<int>(inputs.size()) > 2 + (exposed() ? state_count() : 0);
   read_shapes(inputs);
+  if (joined_ && options().devices > 1 && options().rank == 0 && options().net_phase == Phase::train)
+    log_warning(
+        cat("layer ", quoted(name()), " (", type(),
+            "): axis 0 of its input joins time steps and sequences; where a data layer makes it, each device "
+            "gets a "
+            "part of the steps, and results are not those of one device: bring N x T x ..., and Permute"));
   declare(Shape{width_, x_size_}, settings().weight_filler());
-  declare(Shape{width_}, settings().bias_filler());
+  if (!form_.bias_last) declare(Shape{width_}, settings().bias_filler());
   if (static_) declare(Shape{width_, s_size_}, settings().weight_filler());
   declare(Shape{width_, d_}, settings().weight_filler());
+  if (form_.bias_last) declare(Shape{width_}, settings().bias_filler());
 }
 
 void RecurrentLayer::expect(const Blob& input, const Shape& shape, const char* what) const {
@@ -46,15 +56,28 @@ void RecurrentLayer::expect(const Blob& input, const Shape& shape, const char* w
            shape.to_string(), ": ", what);
 }
 
-void RecurrentLayer::read_shapes(const Blobs& inputs) {
-  const Shape& x = inputs[0]->shape;
-  if (x.axes() < 3)
-    refuse("input ", quoted(inputs[0]->name), " has the shape ", x.to_string(),
+void RecurrentLayer::read_steps(const Blob& input) {
+  const Shape& x = input.shape;
+  joined_ = form_.joins_axes && x.axes() >= 2 && (form_.sequences > 0 || x.axes() == 2);
+  if (!joined_ && x.axes() < 3)
+    refuse("input ", quoted(input.name), " has the shape ", x.to_string(),
            "; expected at least 3 axes: time steps x sequences x values");
-  t_ = x[0];
-  n_ = x[1];
-  x_size_ = x.count(2);
-  expect(*inputs[1], Shape{t_, n_}, "whether a sequence continues, time steps x sequences");
+  n_ = !joined_ ? x[1] : std::max<std::int64_t>(form_.sequences, 1);
+  t_ = !joined_ ? x[0] : x[0] / n_;
+  x_size_ = x.count(joined_ ? 1 : 2);
+  if (joined_ && x[0] % n_ != 0)
+    refuse("input ", quoted(input.name), " has the shape ", x.to_string(),
+           "; its first axis is no multiple of lstm_param.batch_size, which is ", n_);
+}
+
+void RecurrentLayer::read_shapes(const Blobs& inputs) {
+  read_steps(*inputs[0]);
+  const Shape steps{t_, n_};
+  if (!form_.joins_axes)
+    expect(*inputs[1], steps, "whether a sequence continues, time steps x sequences");
+  else if (marked_ && inputs[1]->shape.count() != steps.count())
+    refuse("input ", quoted(inputs[1]->name), " has the shape ", inputs[1]->shape.to_string(), "; expected ",
+           steps.count(), " values: whether a sequence continues, time steps x sequences");
   if (static_) {
     const Shape& s = inputs[2]->shape;
     if (s.axes() < 2 || s[0] != n_)
@@ -75,7 +98,7 @@ void RecurrentLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
   };
   check(0, parameters_[0], x_size_);
   if (static_) check(2, parameters_[2], s_size_);
-  set_output(*outputs[0], per_step());
+  set_output(*outputs[0], joined_ ? Shape{rows(), d_} : per_step());
   for (std::size_t o = 1; o < outputs.size(); ++o) set_output(*outputs[o], Shape{1, n_, d_});
 }
 
@@ -86,7 +109,7 @@ Tensor RecurrentLayer::state(int k, std::int64_t t) const {
 std::vector<Tensor*> RecurrentLayer::carried() {
   std::vector<Tensor*> all;
   for (Tensor& state : carried_)
-    if (!exposed()) all.push_back(&state);
+    if (!exposed() && marked_) all.push_back(&state);
   return all;
 }
 
@@ -112,20 +135,25 @@ Tensor RecurrentLayer::carried_over(Context& context, int k) {
 void RecurrentLayer::take_initial_states(Context& context, const Blobs& inputs) {
   for (int k = 0; k < state_count(); ++k) {
     ensure(context, initial_[k], Shape{n_, d_}, dtype());
+    if (!marked_) {
+      ops::fill(context, initial_[k], 0);
+      continue;
+    }
     const Tensor from = exposed() ? inputs[state_input(k)]->data : carried_over(context, k);
     ops::axpby(context, 1, from, 0, initial_[k]);
   }
 }
 
 /// Several devices take turns with the batches of a test, so none sees the end of the batch before.
-void RecurrentLayer::note_continued(Context& context, const Tensor& cont) {
-  if (options().net_phase != Phase::test || options().devices == 1 || exposed() || rows() == 0) return;
+void RecurrentLayer::note_continued(Context& context, const Blobs& inputs) {
+  if (options().net_phase != Phase::test || options().devices == 1 || exposed() || !marked_ || rows() == 0)
+    return;
   if (!continued_.defined()) {
     ensure(context, continued_, Shape{1}, DType::f64);
     ensure(context, continued_here_, Shape{1}, DType::f64);
     ops::fill(context, continued_, 0);
   }
-  ops::absolute_sum(context, cont.slice(0, Shape{n_}), continued_here_);
+  ops::absolute_sum(context, cont(inputs, 0), continued_here_);
   ops::axpby(context, 1, continued_here_, 1, continued_);
 }
 
@@ -142,7 +170,7 @@ void RecurrentLayer::check_results(Context& context) {
 
 void RecurrentLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
   Context& context = *pass.context;
-  note_continued(context, inputs[1]->data);
+  note_continued(context, inputs);
   take_initial_states(context, inputs);
   run(context, inputs, outputs, pass.update_statistics || options().net_phase == Phase::test);
 }
@@ -155,28 +183,32 @@ void RecurrentLayer::project_inputs(Context& context, const Blobs& inputs) {
   ensure(context, gates_, Shape{t_, n_, width_}, dtype());
   ops::gemm(context, {false, true, rows(), width_, x_size_}, 1, inputs[0]->data, parameters_[0].value, 0,
             gates_);
-  const Tensor& bias = parameters_[1].value;
-  if (!static_) return ops::scale_bias(context, gates_, none_, bias, {rows(), width_, 1}, {}, gates_);
+  const Tensor& added = bias().value;
+  if (!static_) return ops::scale_bias(context, gates_, none_, added, {rows(), width_, 1}, {}, gates_);
   ensure(context, from_static_, Shape{n_, width_}, dtype());
   ops::gemm(context, {false, true, n_, width_, s_size_}, 1, inputs[2]->data, parameters_[2].value, 0,
             from_static_);
-  ops::scale_bias(context, from_static_, none_, bias, {n_, width_, 1}, {}, from_static_);
+  ops::scale_bias(context, from_static_, none_, added, {n_, width_, 1}, {}, from_static_);
   ops::scale_bias(context, gates_, none_, from_static_, {t_, n_ * width_, 1}, {}, gates_);
 }
 
 void RecurrentLayer::run(Context& context, const Blobs& inputs, const Blobs& outputs, bool leaves_trace) {
   project_inputs(context, inputs);
   ensure(context, conted_, per_step(), dtype());
+  if (!marked_) {
+    ensure(context, ones_, Shape{t_, n_}, dtype());
+    ops::fill(context, ones_, 1);
+  }
   begin(context, outputs);
   for (std::int64_t t = 0; t < t_; ++t) {
-    const Tensor cont = inputs[1]->data.slice(t * n_, Shape{n_});
+    const Tensor kept = cont(inputs, t);
     Tensor conted = conted_.slice(t * n_ * d_, Shape{n_, d_}), to = gates(t);
-    ops::scale_bias(context, state(0, t - 1), cont, none_, {1, n_, d_}, {}, conted);
+    ops::scale_bias(context, state(0, t - 1), kept, none_, {1, n_, d_}, {}, conted);
     ops::gemm(context, {false, true, n_, width_, d_}, 1, conted, hidden_weights().value, 1, to);
-    step(context, cont, t);
+    step(context, kept, t);
   }
   for (int k = 0; k < state_count(); ++k)
-    if (exposed() || leaves_trace)
+    if (exposed() || (leaves_trace && marked_))
       ops::axpby(context, 1, state(k, t_ - 1), 0, exposed() ? outputs[1 + k]->data : carried_[k]);
   finish(context, outputs);
 }
@@ -193,12 +225,12 @@ void RecurrentLayer::backward(Pass& pass, const Blobs& outputs, const std::vecto
   }
   const Tensor dh = begin_backward(context, outputs);
   for (std::int64_t t = t_ - 1; t >= 0; --t) {
-    const Tensor cont = inputs[1]->data.slice(t * n_, Shape{n_});
+    const Tensor kept = cont(inputs, t);
     if (dh.defined()) ops::axpby(context, 1, dh.slice(t * n_ * d_, Shape{n_, d_}), 1, dstates_[0]);
-    step_backward(context, cont, t);
+    step_backward(context, kept, t);
     if (t == 0 && !exposed()) break;
     ops::gemm(context, {false, false, n_, d_, width_}, 1, gates(t), hidden_weights().value, 0, dstates_[0]);
-    ops::scale_bias(context, dstates_[0], cont, none_, {1, n_, d_}, {}, dstates_[0]);
+    ops::scale_bias(context, dstates_[0], kept, none_, {1, n_, d_}, {}, dstates_[0]);
   }
   for (int k = 0; exposed() && k < state_count(); ++k)
     if (propagate[state_input(k)]) ops::axpby(context, 1, dstates_[k], 0, inputs[state_input(k)]->grad);
@@ -217,7 +249,7 @@ void RecurrentLayer::add_gradients(Context& context, std::int64_t rows, const Te
 
 void RecurrentLayer::add_input_gradients(Context& context, const std::vector<bool>& propagate,
                                          const Blobs& inputs) {
-  add_gradients(context, rows(), gates_, inputs[0]->data, parameters_[0].grad, &parameters_[1].grad);
+  add_gradients(context, rows(), gates_, inputs[0]->data, parameters_[0].grad, &bias().grad);
   if (propagate[0])
     ops::gemm(context, {false, false, rows(), x_size_, width_}, 1, gates_, parameters_[0].value, 0,
               inputs[0]->grad);

@@ -9,6 +9,8 @@
 //
 // Without `expose_hidden`, the states after the last step are those before the first one in the next pass.
 // Gradients end at the first step of a pass.
+//
+// Lstm differs in its RecurrentForm. Without cont, all its sequences begin with a pass, with states of 0.
 #pragma once
 
 #include <vector>
@@ -17,11 +19,24 @@
 
 namespace banyan {
 
+/// What some recurrent layers have in another way than the others.
+struct RecurrentForm {
+  caffe::RecurrentParameter settings;
+  bool bias_last = false;  ///< parameters: W_x, W_h, b
+  bool needs_cont = true;
+  /// x may be T * N x ..., and outputs T * N x D: N is `sequences`, or 1 where that is 0 and x has two axes.
+  bool joins_axes = false;
+  std::int64_t sequences = 0;
+};
+
 class RecurrentLayer : public Layer {
  public:
   /// Of `states` tensors (the first is h) that go from step to step; a step has `gates` values per element of
   /// h.
-  RecurrentLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, int states, int gates);
+  RecurrentLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, int states, int gates,
+                 const RecurrentForm& form);
+  RecurrentLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, int states, int gates)
+      : RecurrentLayer(parameter, options, states, gates, {.settings = parameter.recurrent_param()}) {}
 
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
@@ -63,25 +78,35 @@ class RecurrentLayer : public Layer {
   Tensor none_;
 
  private:
-  const caffe::RecurrentParameter& settings() const { return parameter_.recurrent_param(); }
+  const caffe::RecurrentParameter& settings() const { return form_.settings; }
   bool exposed() const { return settings().expose_hidden(); }
   int state_input(int k) const { return 2 + (static_ ? 1 : 0) + k; }
   int state_count() const { return static_cast<int>(states_.size()); }
-  Parameter& hidden_weights() { return parameters_[static_ ? 3 : 2]; }
+  Parameter& hidden_weights() { return parameters_[form_.bias_last ? 1 : static_ ? 3 : 2]; }
+  Parameter& bias() { return parameters_[form_.bias_last ? 2 : 1]; }
+  /// Whether each sequence continues at step t.
+  Tensor cont(const Blobs& inputs, std::int64_t t) const {
+    return (marked_ ? inputs[1]->data : ones_).slice(t * n_, Shape{n_});
+  }
+  void read_steps(const Blob& input);
   void read_shapes(const Blobs& inputs);
   void expect(const Blob& input, const Shape& shape, const char* what) const;
   void take_initial_states(Context& context, const Blobs& inputs);
   Tensor carried_over(Context& context, int k);
-  void note_continued(Context& context, const Tensor& cont);
+  void note_continued(Context& context, const Blobs& inputs);
   void run(Context& context, const Blobs& inputs, const Blobs& outputs, bool leaves_trace);
   void project_inputs(Context& context, const Blobs& inputs);
   void add_input_gradients(Context& context, const std::vector<bool>& propagate, const Blobs& inputs);
 
+  RecurrentForm form_;
+  bool marked_ = true;  ///< there is an input cont
   bool static_ = false;
+  bool joined_ = false;                    ///< x has one axis for steps and sequences
   std::int64_t width_ = 0;                 ///< of the gates of one step and sequence
   std::int64_t x_size_ = 0, s_size_ = 0;   ///< of one x_t, of one x_static
   Tensor gates_;                           ///< T x N x width; after step_backward() their gradient
   Tensor conted_;                          ///< cont_t h_{t-1}: T x N x D
+  Tensor ones_;                            ///< T x N, in place of cont
   Tensor from_static_;                     ///< N x width
   std::vector<Tensor> initial_, carried_;  ///< N x D each
   Tensor continued_, continued_here_;      ///< f64 (1): sum of |cont| at first steps of test batches

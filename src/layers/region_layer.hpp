@@ -46,6 +46,7 @@ class RegionLayer : public Layer {
   void check_bins() const {
     if (bins_.pooled_h < 1 || bins_.pooled_w < 1) refuse("pooled_h and pooled_w must be given and positive");
     if (!(bins_.scale > 0)) refuse("spatial_scale must be positive; found ", bins_.scale);
+    if (!(bins_.pad >= 0)) refuse("pad_ratio must not be negative; found ", bins_.pad);
   }
 
   ops::RegionBins bins_;

@@ -9,7 +9,7 @@ class RoiPoolingLayer : public RegionLayer {
   RoiPoolingLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : RegionLayer(parameter, options) {
     const auto& settings = parameter_.roi_pooling_param();
-    bins_ = {settings.pooled_h(), settings.pooled_w(), settings.spatial_scale(), 0};
+    bins_ = {settings.pooled_h(), settings.pooled_w(), settings.spatial_scale(), 0, settings.pad_ratio()};
   }
 
   void setup(const Blobs&, const Blobs&) override { check_bins(); }
@@ -35,7 +35,8 @@ class RoiPoolingLayer : public RegionLayer {
 const RegisterLayer<RoiPoolingLayer> registered_roi_pooling("ROIPooling",
                                                             {"maxima of the bins of regions (Fast R-CNN)",
                                                              "roi_pooling_param",
-                                                             {"pooled_h: 2 pooled_w: 3"},
+                                                             {"pooled_h: 2 pooled_w: 3",
+                                                              "pooled_h: 2 pooled_w: 2 pad_ratio: 0.25"},
                                                              nullptr,
                                                              {{4, 5, 5}, {5}}});
 

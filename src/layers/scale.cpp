@@ -1,7 +1,11 @@
 // Scale: y = x * s (+ b), s and b broadcast over the axes outside [axis, axis + num_axes). s is a parameter,
-// or the second input; b (bias_term) is a parameter of the same shape.
+// or the second input; b (bias_term) is a parameter of the same shape. With min_value or max_value
+// (caffe-windows) s is brought within them before each pass; its gradient is the one without this.
+#include <limits>
+
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
+#include "banyan/ops/functions.hpp"
 #include "covered_axes.hpp"
 
 namespace banyan {
@@ -34,29 +38,50 @@ class ScaleLayer : public Layer {
                ? covered_by_input(name(), inputs[0]->shape, settings.axis(), inputs[1]->shape)
                : covered_by_parameter(name(), inputs[0]->shape, settings.axis(), settings.num_axes());
   }
-  const Tensor& scale(const Blobs& inputs) const {
+  bool limited() const {
+    return parameter_.scale_param().has_min_value() || parameter_.scale_param().has_max_value();
+  }
+  /// As stored or given.
+  const Tensor& unlimited(const Blobs& inputs) const {
     return inputs.size() > 1 ? inputs[1]->data : parameters_[0].value;
+  }
+  const Tensor& scale(const Blobs& inputs) const {
+    if (!limited()) return unlimited(inputs);
+    return inputs.size() > 1 ? within_ : parameters_[0].used;
+  }
+  void limit(Context& context, const Blobs& inputs) {
+    constexpr double kNone = std::numeric_limits<double>::infinity();
+    const auto& s = parameter_.scale_param();
+    const Tensor& given = unlimited(inputs);
+    Tensor& within = inputs.size() > 1 ? within_ : parameters_[0].used;
+    ensure(context, within, given.shape(), given.dtype());
+    ops::apply_function(context, given,
+                        {ops::Function::Kind::clip, s.has_min_value() ? s.min_value() : -kNone,
+                         s.has_max_value() ? s.max_value() : kNone},
+                        within);
   }
 
   int bias_slot_ = -1;
-  Tensor none_;
+  Tensor within_, none_;
 };
 
 void ScaleLayer::setup(const Blobs& inputs, const Blobs&) {
   const auto& settings = parameter_.scale_param();
+  if (settings.has_min_value() && settings.has_max_value() && !(settings.min_value() <= settings.max_value()))
+    refuse("min_value ", settings.min_value(), " exceeds max_value ", settings.max_value());
   const CoveredAxes axes = covered(inputs);
   const bool per_channel = inputs.size() == 1 && is_per_channel(axes);
   if (!per_channel) traits_.layout = LayoutRule::contiguous;
-  if (per_channel) traits_.channel_slope = 0;
+  if (per_channel && !limited()) traits_.channel_slope = 0;
   traits_.by_sample = per_channel;
   if (inputs.size() == 1) {
     caffe::FillerParameter filler = settings.filler();
     if (!settings.has_filler()) filler.set_value(1);
-    declare(axes.operand, filler);
+    declare(axes.operand, filler).adjusted = limited();
   }
   if (settings.bias_term()) {
     bias_slot_ = static_cast<int>(parameters_.size());
-    if (per_channel) traits_.channel_bias = bias_slot_;
+    if (per_channel && !limited()) traits_.channel_bias = bias_slot_;
     declare(axes.operand, settings.bias_filler());
   }
 }
@@ -73,6 +98,7 @@ void ScaleLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
 
 void ScaleLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
   Context& context = *pass.context;
+  if (limited()) limit(context, inputs);
   const Tensor& x = inputs[0]->data;
   const Tensor& bias = bias_slot_ < 0 ? none_ : parameters_[bias_slot_].value;
   ops::scale_bias(context, x, scale(inputs), bias, broadcast_over(*inputs[0], covered(inputs)),

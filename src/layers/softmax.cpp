@@ -10,6 +10,9 @@ class SoftmaxLayer : public Layer {
   SoftmaxLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options, {.backward_reads_inputs = false}) {}
 
+  void setup(const Blobs&, const Blobs&) override {
+    require_softmax(parameter_.softmax_param(), [&](const auto&... why) { refuse(why...); });
+  }
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     over_ = channels_along(inputs[0]->shape, parameter_.softmax_param().axis());
     set_output(*outputs[0], inputs[0]->shape);

@@ -16,6 +16,7 @@ class SoftmaxedLossLayer : public LossLayer {
                   takes_class_weights) {}
 
   void setup(const Blobs&, const Blobs&) override {
+    require_softmax(parameter_.softmax_param(), [&](const auto&... why) { refuse(why...); });
     const auto& loss = parameter_.loss_param();
     normalization_ = read_normalization(Normalization::valid);
     traits_.meets = meets_for(normalization_);

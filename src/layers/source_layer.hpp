@@ -23,11 +23,6 @@
 
 namespace banyan {
 
-/// For messages.
-inline constexpr const char* kVideoDataOfC3d =
-    "C3D's VIDEO_DATA, whose lists name a first frame, which is not supported: the video_data_param of a "
-    "VideoData layer names a list of folders with their numbers of frames";
-
 class SourceLayer : public Layer, public data::BatchSource {
  public:
   explicit SourceLayer(const caffe::LayerParameter& parameter, const LayerOptions& options,

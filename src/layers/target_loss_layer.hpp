@@ -50,7 +50,7 @@ class TargetLossLayer : public LossLayer {
 
   /// What FULL divides by.
   virtual std::int64_t positions(const Shape& shape) const { return shape.count(); }
-  static ops::Targets targets(const Blobs& inputs) {
+  virtual ops::Targets targets(const Blobs& inputs) const {
     return {inputs[0]->data, inputs[1]->data, inputs.size() > 2 ? inputs[2]->data : Tensor(),
             inputs.size() > 3 ? inputs[3]->data : Tensor()};
   }

@@ -1,6 +1,8 @@
-// VideoData (yjxiong's Caffe): snippets of videos that are folders of frames, named in a list.
+// VideoData: snippets of videos that are folders of frames, named in a list (yjxiong's Caffe), or clips of
+// such videos, whose list names where each begins (C3D).
 #include <algorithm>
 
+#include "banyan/data/clips.hpp"
 #include "banyan/data/video.hpp"
 #include "layers/source_layer.hpp"
 
@@ -10,22 +12,20 @@ namespace {
 
 class VideoDataLayer : public SourceLayer {
  public:
-  using SourceLayer::SourceLayer;
+  VideoDataLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : SourceLayer(parameter, options, {0, 0, 1, data::lists_clips(parameter) ? 3 : 2},
+                    data::lists_clips(parameter) ? LayoutRule::contiguous : LayoutRule::channels_last) {}
 
  protected:
   Settings settings() const override {
     const caffe::VideoDataParameter& from = parameter().video_data_param();
-    const auto refuse_field = [this](const char* field, const std::string& why) {
-      refuse(std::string("video_data_param.") + field, why);
-    };
-    if (parameter().has_image_data_param()) refuse("image_data_param", cat("is that of ", kVideoDataOfC3d));
-    if (from.has_root_folder() || from.has_use_image() || from.has_show_data() || from.has_sampling_rate() ||
-        from.has_max_sampling_rate() || from.has_use_temporal_jitter() ||
-        from.has_use_sampling_rate_jitter() || from.has_use_multiple_label() || from.has_num_of_labels())
-      refuse("video_data_param", cat("has settings of ", kVideoDataOfC3d));
     if (from.has_video_type() || from.has_device_id() || from.has_video_file() || from.has_skip_frames())
       refuse("video_data_param",
              "asks for a camera or a video file, which are not supported: extract frames");
+    if (data::lists_clips(parameter())) return clip_settings();
+    const auto refuse_field = [this](const char* field, const std::string& why) {
+      refuse(std::string("video_data_param.") + field, why);
+    };
     if (from.source().empty()) refuse_field("source", "is missing");
     if (from.modality() == caffe::VideoDataParameter::VIDEO)
       refuse_field("modality", "must be RGB or FLOW, not VIDEO");
@@ -38,11 +38,7 @@ class VideoDataLayer : public SourceLayer {
       refuse_field("grayscale", "does not go with length_first, whose frames are in colour");
     if (from.step() != 1 && (!from.length_first() || flow()))
       refuse_field("step", "needs length_first and modality: RGB");
-    constexpr std::uint32_t kMost = 1 << 15;
-    if ((from.new_height() > 0) != (from.new_width() > 0) ||
-        std::max(from.new_height(), from.new_width()) > kMost)
-      refuse("video_data_param",
-             cat("must set both of new_height and new_width, or neither, to at most ", kMost));
+    check_size("video_data_param", from);
     for (const auto& [field, value] :
          {std::pair{"new_length", from.new_length()}, {"num_segments", from.num_segments()}})
       if (value < 1 || value > 10000) refuse_field(field, cat("must be in [1, 10000], not ", value));
@@ -60,10 +56,14 @@ class VideoDataLayer : public SourceLayer {
   }
 
   void check_transform() const override {
-    data::check_video_transform(parameter().transform_param(), name());
+    if (data::lists_clips(parameter()))
+      data::check_clip_transform(parameter().transform_param(), name());
+    else
+      data::check_video_transform(parameter().transform_param(), name());
   }
 
   std::shared_ptr<data::RecordSource> open() const override {
+    if (data::lists_clips(parameter())) return open_clips();
     const caffe::VideoDataParameter& from = parameter().video_data_param();
     data::VideoOptions wanted;
     wanted.segments = static_cast<int>(from.num_segments());
@@ -82,11 +82,123 @@ class VideoDataLayer : public SourceLayer {
   }
 
   std::shared_ptr<const data::ItemWriter> make_writer(const data::RecordSource&) const override {
-    return std::make_shared<data::VideoWriter>(parameter().transform_param(), options().phase == Phase::train,
-                                               key_of("crop"), run());
+    const bool training = options().phase == Phase::train;
+    if (data::lists_clips(parameter()))
+      return std::make_shared<data::ClipWriter>(parameter().transform_param(), clip_options().length,
+                                                overlaps(), training, key_of("crop"), name());
+    return std::make_shared<data::VideoWriter>(parameter().transform_param(), training, key_of("crop"),
+                                               run());
   }
 
  private:
+  template <class Message>
+  void check_size(const char* message, const Message& from) const {
+    constexpr std::uint32_t kMost = 1 << 15;
+    if ((from.new_height() > 0) != (from.new_width() > 0) ||
+        std::max(from.new_height(), from.new_width()) > kMost)
+      refuse(message, cat("must set both of new_height and new_width, or neither, to at most ", kMost));
+  }
+
+  /// C3D v1.0 has its settings in image_data_param, v1.1 in video_data_param.
+  bool first_version() const { return parameter().has_image_data_param(); }
+  bool overlaps() const { return parameter().top_size() > 2; }
+
+  /// What both messages have.
+  template <class Message>
+  Settings checked_clips(const char* message, const Message& from) const {
+    const auto refuse_field = [&](const char* field, const std::string& why) {
+      refuse(cat(message, ".", field), why);
+    };
+    if (from.source().empty()) refuse_field("source", "is missing");
+    if (!from.use_image())
+      refuse_field("use_image",
+                   "must be true: of lists of C3D, images are read, but no video files; extract frames");
+    for (const auto& [field, set] : {std::pair{"scale", from.has_scale()},
+                                     {"mean_file", from.has_mean_file()},
+                                     {"crop_size", from.has_crop_size()},
+                                     {"mirror", from.has_mirror()}})
+      if (set) refuse_field(field, "belongs into transform_param");
+    check_size(message, from);
+    for (const auto& [field, value] :
+         {std::pair{"new_length", from.new_length()}, {"sampling_rate", from.sampling_rate()}})
+      if (value < 1 || value > 10000) refuse_field(field, cat("must be in [1, 10000], not ", value));
+    Settings settings;
+    settings.field = message;
+    settings.batch_size = from.has_batch_size() ? from.batch_size() : 1;
+    settings.shuffle = from.shuffle();
+    settings.random_skip = from.rand_skip();
+    return settings;
+  }
+
+  Settings first_settings() const {
+    const caffe::ImageDataParameter& from = parameter().image_data_param();
+    Settings settings = checked_clips("image_data_param", from);
+    if (!from.is_color()) refuse("image_data_param.is_color", "must be true: frames are in colour");
+    for (const auto& [field, set] : {std::pair{"short_side", from.has_short_side()},
+                                     {"min_height", from.has_min_height()},
+                                     {"min_width", from.has_min_width()},
+                                     {"label_dim", from.has_label_dim()},
+                                     {"label_size", from.has_label_size()},
+                                     {"label_type", from.has_label_type()}})
+      if (set) refuse(cat("image_data_param.", field), "does not go with lists of C3D");
+    settings.batch_size_is_total = from.batch_size_is_total();
+    settings.epoch_end = from.epoch_end() == caffe::PARTIAL ? data::EpochEnd::partial : data::EpochEnd::wrap;
+    if (from.has_threads())
+      settings.threads = static_cast<int>(std::clamp<std::uint32_t>(from.threads(), 1, 256));
+    return settings;
+  }
+
+  Settings clip_settings() const {
+    if (first_version()) {
+      if (parameter().has_video_data_param())
+        refuse("image_data_param",
+               "does not go with video_data_param: both are settings of VideoData in C3D");
+      return first_settings();
+    }
+    const caffe::VideoDataParameter& from = parameter().video_data_param();
+    const Settings settings = checked_clips("video_data_param", from);
+    if (from.has_num_segments() || from.has_modality() || from.has_name_pattern() || from.has_grayscale() ||
+        from.has_length_first() || from.has_step() || from.has_rand_step())
+      refuse("video_data_param", "has settings of TSN's lists of videos and of C3D's lists of clips");
+    if (from.max_sampling_rate() < 1 || from.max_sampling_rate() > 10000)
+      refuse("video_data_param.max_sampling_rate",
+             cat("must be in [1, 10000], not ", from.max_sampling_rate()));
+    constexpr std::uint32_t kMost = 1 << 16;
+    if (from.use_multiple_label() && (from.num_of_labels() < 1 || from.num_of_labels() > kMost))
+      refuse("video_data_param.num_of_labels",
+             cat("must be from 1 to ", kMost, " with use_multiple_label, not ", from.num_of_labels()));
+    return settings;
+  }
+
+  data::ClipOptions clip_options() const {
+    data::ClipOptions wanted;
+    const auto take = [&](const auto& from) {
+      wanted.root_folder = from.root_folder();
+      wanted.length = static_cast<int>(from.new_length());
+      wanted.rate = static_cast<int>(from.sampling_rate());
+      wanted.draws_first = from.use_temporal_jitter();
+      wanted.new_height = static_cast<int>(from.new_height());
+      wanted.new_width = static_cast<int>(from.new_width());
+    };
+    const caffe::VideoDataParameter& second = parameter().video_data_param();
+    if (first_version())
+      take(parameter().image_data_param());
+    else
+      take(second);
+    if (second.use_sampling_rate_jitter()) wanted.most_rate = static_cast<int>(second.max_sampling_rate());
+    if (second.use_multiple_label()) wanted.labels = static_cast<int>(second.num_of_labels());
+    wanted.overlaps = overlaps();
+    wanted.random = options().phase == Phase::train;
+    wanted.key = key_of("snippets");
+    return wanted;
+  }
+
+  std::shared_ptr<data::RecordSource> open_clips() const {
+    const std::string& source =
+        first_version() ? parameter().image_data_param().source() : parameter().video_data_param().source();
+    return data::open_clip_list(source, clip_options());
+  }
+
   bool flow() const { return parameter().video_data_param().modality() == caffe::VideoDataParameter::FLOW; }
   /// Frames that follow each other in the channels.
   int run() const {
@@ -99,11 +211,11 @@ class VideoDataLayer : public SourceLayer {
   }
 };
 
-const RegisterLayer<VideoDataLayer> registered_video_data("VideoData",
-                                                          {"snippets of videos, folders of frames named in a "
-                                                           "list (TSN)",
-                                                           "video_data_param",
-                                                           {}});
+const RegisterLayer<VideoDataLayer> registered_video_data(
+    "VideoData", {.about = "snippets (TSN) or clips (C3D) of videos, folders of frames named in a list",
+                  .message = "video_data_param",
+                  .examples = {},
+                  .further = {"image_data_param"}});
 
 }  // namespace
 

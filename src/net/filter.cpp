@@ -5,6 +5,7 @@
 #include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/io/crop_offset.hpp"
 
 namespace banyan {
 
@@ -23,6 +24,24 @@ bool keeps(const caffe::NetState& state, const caffe::LayerParameter& layer) {
                                   : std::none_of(layer.exclude().begin(), layer.exclude().end(), matching);
 }
 
+namespace {
+
+/// Only now is it known which layers are before a Crop.
+void find_crop_offsets(caffe::NetParameter& net) {
+  for (int i = 0; i < net.layer_size(); ++i) {
+    if (net.layer(i).type() != "Crop" || !net.layer(i).crop_param().automatic_offset()) continue;
+    caffe::CropParameter& crop = *net.mutable_layer(i)->mutable_crop_param();
+    if (crop.offset_size() > 0)
+      bad_input("layer ", quoted(net.layer(i).name()),
+                " (Crop): automatic_offset and offset exclude each other");
+    for (const std::int64_t place : io::crop_offset(net, i))
+      crop.add_offset(static_cast<std::uint32_t>(place));
+    crop.clear_automatic_offset();
+  }
+}
+
+}  // namespace
+
 caffe::NetParameter filter_net(const caffe::NetParameter& net, const caffe::NetState& state) {
   caffe::NetParameter result = net;
   result.clear_layer();
@@ -33,6 +52,7 @@ caffe::NetParameter filter_net(const caffe::NetParameter& net, const caffe::NetS
                 " has both `include` and `exclude` rules; it may have only one kind");
     if (keeps(state, layer)) *result.add_layer() = layer;
   }
+  find_crop_offsets(result);
   return result;
 }
 

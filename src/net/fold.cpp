@@ -57,6 +57,8 @@ class Folding {
     const caffe::LayerParameter& parameter = net_.definition().layer(layer);
     const std::string& type = parameter.type();
     if (type != "InnerProduct" && type != "Deconvolution" && !is_convolution(type)) return false;
+    const std::vector<Parameter>& own = net_.layers()[layer]->parameters();
+    if (own.empty() || own[0].adjusted) return false;
     const auto& layers = net_.definition().layer();
     if (std::count_if(layers.begin(), layers.end(),
                       [&](const auto& other) { return other.name() == parameter.name(); }) > 1)
@@ -102,7 +104,7 @@ class Folding {
     if (const auto* norm = dynamic_cast<const BatchNormalization*>(&found))
       return axis == 1 ? map_of(*norm) : std::nullopt;
     const bool scales = found.type() == "Scale";
-    if (!scales && found.type() != "Bias") return std::nullopt;
+    if ((!scales && found.type() != "Bias") || found.parameters()[0].adjusted) return std::nullopt;
     const caffe::LayerParameter& parameter = found.parameter();
     const Shape &input = net_.inputs_of(layer)[0]->shape, &operand = found.parameters()[0].shape;
     const int first = scales ? parameter.scale_param().axis() : parameter.bias_param().axis();

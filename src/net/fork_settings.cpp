@@ -6,6 +6,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/io/crop_offset.hpp"
 #include "banyan/layers/batch_norm.hpp"
 
 namespace banyan {
@@ -75,6 +76,30 @@ void warn_once(const caffe::NetParameter& net, const char* what, const Has& has)
                   found > 1 ? cat(" and ", found - 1, " more") : std::string(), ": ", what));
 }
 
+/// Crops that older branches cut elsewhere.
+void warn_of_crops(const caffe::NetParameter& net) {
+  std::string first;
+  int found = 0;
+  for (int i = 0; i < net.layer_size(); ++i) {
+    const caffe::LayerParameter& layer = net.layer(i);
+    if (layer.type() != "Crop" || layer.has_crop_param()) continue;
+    try {
+      const auto [row, column] = io::crop_offset(net, i);
+      if (row == 0 && column == 0) continue;
+      if (found++ == 0) first = cat(quoted(layer.name()), " from ", row, ", ", column);
+    } catch (const Error&) {
+      continue;  // the branches refuse it, too
+    }
+  }
+  if (found == 0) return;
+  log_warning(
+      cat("a Crop without crop_param cuts from the first row and column on, as BVLC's does; in older "
+          "branches (the "
+          "first versions of FCN, HED) it cuts where positions agree, layer ",
+          first, " on", found > 1 ? cat(", and ", found - 1, " more elsewhere, too") : std::string(),
+          ": if the net is for one of them, write crop_param { automatic_offset: true }"));
+}
+
 }  // namespace
 
 void warn_of_fork_settings(const caffe::NetParameter& net) {
@@ -116,12 +141,11 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
             [](const caffe::LayerParameter& layer) {
               return layer.type() == "MemoryData" && layer.has_transform_param();
             });
-  warn_once(
-      net,
-      "a Crop without crop_param cuts from the first row and column on, as BVLC's does; in older branches "
-      "(the first versions of FCN, HED) it found the offset that the layers before it need: if the net is "
-      "for one of them, write crop_param { axis: 2 offset: N }",
-      [](const caffe::LayerParameter& layer) { return layer.type() == "Crop" && !layer.has_crop_param(); });
+  warn_of_crops(net);
+  warn_once(net, "softmax_param has no effect in a Normalize layer, which always divides by lengths of L2",
+            [](const caffe::LayerParameter& layer) {
+              return layer.type() == "Normalize" && layer.has_softmax_param();
+            });
   warn_once(net, "coeff of eltwise_param has no effect with MAX", has_idle_coefficients);
   warn_once(net, "class_weighting has no effect without weight_by_label_freqs: true", has_idle_class_weights);
   warn_once(net, "the scale of a filler (Intel's) has no effect", scales_a_filler);

@@ -133,6 +133,10 @@ void check_shares(const Graph& graph) {
     const bool differs = layer.traits.source || std::any_of(layer.inputs.begin(), layer.inputs.end(),
                                                             [&](int input) { return from_batch[input]; });
     for (const int output : layer.outputs) from_batch[output] = differs;
+    for (std::size_t i = 0; i < layer.inputs.size() && layer.traits.compared_inputs >= 0; ++i)
+      if (static_cast<int>(i) >= layer.traits.compared_inputs && from_batch[layer.inputs[i]])
+        bad_input("layer ", quoted(layer.name), " (", layer.type, ") compares each sample with all of input ",
+                  i + 1, ", of which each device has a share: this needs one device");
     if (layer.traits.loss) continue;
     for (int o = 0; o < layer.traits.shares && o < static_cast<int>(layer.outputs.size()); ++o) {
       if (!is_only_shown(graph, layer.outputs[o]))

@@ -43,16 +43,20 @@ caffe::NetParameter define_net(const caffe::NetParameter& parameter, const NetOp
 
 /// Layers with parameters are found by name in files; two with the same name would load each other's weights.
 void check_names(const std::vector<std::unique_ptr<Layer>>& layers) {
-  std::set<std::string> names, with_parameters;
+  std::set<std::string> names, with_parameters, again;
   for (const auto& layer : layers) {
     const bool learns = !layer->parameters().empty();
     const bool is_new = names.insert(layer->name()).second;
     if (!is_new && (learns || with_parameters.count(layer->name()) != 0))
       bad_input("two layers are named ", quoted(layer->name()),
                 "; layers with parameters need names of their own, weights are stored under them");
-    if (!is_new) log_warning(cat("two layers are named ", quoted(layer->name())));
+    if (!is_new) again.insert(layer->name());
     if (learns) with_parameters.insert(layer->name());
   }
+  if (again.empty()) return;
+  log_warning(
+      cat("several layers are named ", quoted(*again.begin()),
+          again.size() > 1 ? cat("; so it is with ", again.size() - 1, " more names") : std::string()));
 }
 
 LayerOptions layer_options(const NetOptions& net, const std::string& name, caffe::Phase phase) {

@@ -58,6 +58,9 @@ void check_shared_shape(const Shared& owner, const Layer& layer, const Parameter
     bad_input("parameter ", quoted(parameter.share_name), " is a running statistic in one of ",
               described(*owner.layer), " and ", described(layer),
               " and learned in the other; they cannot share it");
+  if (owned.adjusted || parameter.adjusted)
+    bad_input("parameter ", quoted(parameter.share_name), " is shared by ", described(*owner.layer), " and ",
+              described(layer), ", which is not possible where it is normalized or kept within limits");
   const bool fits =
       parameter.permissive ? owned.shape.count() == parameter.shape.count() : owned.shape == parameter.shape;
   if (fits) return;
@@ -114,6 +117,7 @@ ParameterStore collect_parameters(const std::vector<std::unique_ptr<Layer>>& lay
       entry.ready_layer = static_cast<int>(l);  // later sharers finish their backward pass earlier
       entry.count = parameter.shape.count();
       entry.is_statistic = parameter.kind == ParameterKind::statistic;
+      if (parameter.adjusted) entry.used = &parameter.used;
       owner.push_back(index);
       if (!parameter.share_name.empty()) shared[parameter.share_name] = {index, &layer, slot, given};
     }

@@ -139,6 +139,7 @@ CoveredAxes covered_by(const LayerExport& layer, const Settings& s) {
 
 void export_scale(const LayerExport& layer) {
   const auto& s = layer.settings().scale_param();
+  if (s.has_min_value() || s.has_max_value()) layer.refuse("min_value or max_value");
   const CoveredAxes covered = covered_by(layer, s);
   const Names factors = {layer.in[0], operand(layer, 0, covered)};
   if (s.bias_term())
@@ -183,6 +184,8 @@ void export_eltwise(const LayerExport& layer) {
 
 void export_inner_product(const LayerExport& layer) {
   const auto& s = layer.settings().inner_product_param();
+  if (s.normalize()) layer.refuse("normalize");
+  if (layer.inputs.size() > 1) layer.refuse("weights as second input");
   const Shape& input = layer.inputs[0]->shape;
   const std::int64_t axis = layer.axis(s.axis());
   std::string from = layer.in[0];

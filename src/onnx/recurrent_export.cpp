@@ -1,6 +1,6 @@
-// LSTM, LSTMUnit, RNN and ContinuationIndicator in ONNX. ONNX's own LSTM and RNN know no `cont`, which is an
-// input like any other, so the steps follow each other as nodes, as in Caffe's unrolled nets. The names of
-// parameters and inputs are in recurrent_layer.hpp.
+// LSTM, Lstm, LSTMUnit, RNN and ContinuationIndicator in ONNX. ONNX's own LSTM and RNN know no `cont`, which
+// is an input like any other, so the steps follow each other as nodes, as in Caffe's unrolled nets. The names
+// of parameters and inputs are in recurrent_layer.hpp.
 #include <algorithm>
 
 #include "layer_export.hpp"
@@ -31,7 +31,7 @@ LstmStep lstm_step(const LayerExport& layer, const std::string& gates, const std
   return made;
 }
 
-/// What LSTM and RNN have in common.
+/// What LSTM, Lstm and RNN have in common.
 class Recurrence {
  public:
   Recurrence(const LayerExport& layer, std::size_t states)
@@ -41,14 +41,19 @@ class Recurrence {
         n_(layer.inputs[0]->shape[1]),
         d_(s_.num_output()),
         static_(layer.in.size() > 2 + (s_.expose_hidden() ? states : 0)) {
-    project_inputs();
-    const std::string cont = layer.reshaped(layer.in[1], {steps_, n_, 1}, "cont");
-    cont_ = layer.rows_of(cont, steps_, "cont_at");
-    hidden_ = layer.step("Transpose", {layer.parameter(static_ ? 3 : 2)}, "hidden_weights",
-                         {{"perm", Integers{1, 0}}});
-    for (std::size_t k = 0; k < states; ++k)
-      states_.push_back(s_.expose_hidden() ? layer.in[2 + (static_ ? 1 : 0) + k]
-                                           : layer.graph.optional_input(before(k), Shape{1, n_, d_}));
+    begin(states, static_ ? 3 : 2);
+  }
+  /// Of an Lstm: outputs are like `outputs`.
+  Recurrence(const LayerExport& layer, const caffe::LstmParameter& settings, const Shape& outputs)
+      : layer_(layer),
+        s_(caffe::RecurrentParameter::default_instance()),
+        n_(outputs.axes() == 3 ? outputs[1] : std::max<std::int64_t>(settings.batch_size(), 1)),
+        d_(settings.num_output()),
+        static_(false),
+        marked_(layer.in.size() > 1),
+        bias_(2) {
+    steps_ = outputs.count() / (n_ * d_);
+    begin(2, 1);
   }
 
   std::int64_t steps() const { return steps_; }
@@ -68,6 +73,7 @@ class Recurrence {
 
   /// The states after the last step, which are those before the first one in the next pass.
   void finish() {
+    if (!marked_) return;
     for (std::size_t k = 0; k < states_.size(); ++k) {
       if (s_.expose_hidden()) {
         layer_.graph.node("Identity", {states_[k]}, {layer_.out[1 + k]});
@@ -81,6 +87,25 @@ class Recurrence {
  private:
   static constexpr const char* kStates[] = {"h", "c"};
 
+  void begin(std::size_t states, std::size_t hidden_weights) {
+    project_inputs();
+    const Shape marks{steps_, n_, 1};
+    const std::string cont =
+        marked_ ? layer_.reshaped(layer_.in[1], marks.dims(), "cont") : constant("continues", marks, 1);
+    cont_ = layer_.rows_of(cont, steps_, "cont_at");
+    hidden_ = layer_.step("Transpose", {layer_.parameter(hidden_weights)}, "hidden_weights",
+                          {{"perm", Integers{1, 0}}});
+    const Shape state{1, n_, d_};
+    for (std::size_t k = 0; k < states; ++k)
+      states_.push_back(!marked_             ? constant(cat(kStates[k], "_before"), state, 0)
+                        : s_.expose_hidden() ? layer_.in[2 + (static_ ? 1 : 0) + k]
+                                             : layer_.graph.optional_input(before(k), state));
+  }
+  std::string constant(const std::string& name, const Shape& shape, double value) const {
+    const std::vector<double> values(static_cast<std::size_t>(shape.count()), value);
+    return layer_.graph.constant(layer_.inner(name), shape, values);
+  }
+
   std::string before(std::size_t k) const { return layer_.inner(cat(kStates[k], "_before")); }
 
   void project_inputs() {
@@ -88,7 +113,7 @@ class Recurrence {
     const Attributes transposed = {{"transB", std::int64_t{1}}};
     const std::string x = layer_.reshaped(layer_.in[0], {steps_ * n_, layer_.shape(0)[1]}, "x");
     std::string all =
-        layer_.step("Gemm", {x, layer_.parameter(0), layer_.parameter(1)}, "products", transposed);
+        layer_.step("Gemm", {x, layer_.parameter(0), layer_.parameter(bias_)}, "products", transposed);
     all = layer_.reshaped(all, {steps_, n_, width}, "from_inputs");
     if (static_) {
       const std::string same = layer_.reshaped(layer_.in[2], {n_, layer_.shape(2)[1]}, "static");
@@ -101,14 +126,15 @@ class Recurrence {
 
   const LayerExport& layer_;
   const caffe::RecurrentParameter& s_;
-  std::int64_t steps_, n_, d_;
-  bool static_;
-  std::string hidden_;  ///< W_h, transposed
+  std::int64_t steps_ = 0, n_, d_;
+  bool static_, marked_ = true;
+  std::size_t bias_ = 1;  ///< place among the parameters
+  std::string hidden_;    ///< W_h, transposed
   Names from_inputs_, cont_, states_;
 };
 
-void export_lstm(const LayerExport& layer) {
-  Recurrence recurrence(layer, 2);
+/// The outputs of all steps: T x N x D.
+Names lstm_steps(const LayerExport& layer, Recurrence& recurrence) {
   Names outputs;
   for (std::int64_t t = 0; t < recurrence.steps(); ++t) {
     const LstmStep made =
@@ -116,7 +142,25 @@ void export_lstm(const LayerExport& layer) {
     outputs.push_back(recurrence.state(0) = made.h);
     recurrence.state(1) = made.cell;
   }
-  layer.node("Concat", outputs, {{"axis", std::int64_t{0}}});
+  return outputs;
+}
+
+void export_lstm(const LayerExport& layer) {
+  Recurrence recurrence(layer, 2);
+  layer.node("Concat", lstm_steps(layer, recurrence), {{"axis", std::int64_t{0}}});
+  recurrence.finish();
+}
+
+void export_lstm_of_oh(const LayerExport& layer) {
+  const Shape& shape = layer.outputs[0]->shape;
+  Recurrence recurrence(layer, layer.settings().lstm_param(), shape);
+  const Names steps = lstm_steps(layer, recurrence);
+  const Attributes first_axis = {{"axis", std::int64_t{0}}};
+  if (shape.axes() == 3)
+    layer.node("Concat", steps, first_axis);
+  else
+    layer.node("Identity",
+               {layer.reshaped(layer.step("Concat", steps, "steps", first_axis), shape.dims(), "rows")});
   recurrence.finish();
 }
 
@@ -155,6 +199,7 @@ const std::vector<ExportRow>& recurrent_exports() {
   static const std::vector<ExportRow> rows = {{"ContinuationIndicator", export_continuation},
                                               {"LSTM", export_lstm},
                                               {"LSTMUnit", export_lstm_unit},
+                                              {"Lstm", export_lstm_of_oh},
                                               {"RNN", export_rnn}};
   return rows;
 }

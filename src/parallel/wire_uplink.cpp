@@ -145,7 +145,8 @@ class WireUplink::State {
         ::_exit(exit_code(ErrorKind::runtime));
       }
     }
-    if (joined_) {  // what has failed since then is thrown by what is called next
+    if (joined_) {             // what has failed since then is thrown by what is called next
+      looked_ = Clock::now();  // not on its thread, which a stop may keep from beginning
       guard_ = std::thread([this] { guard(); });
       return;
     }
@@ -407,7 +408,6 @@ class WireUplink::State {
     Clock::duration stuck{};
     std::uint64_t beats = 0;
     std::unique_lock<std::mutex> lock(mutex_);
-    looked_ = Clock::now();
     while (!changed_.wait_for(lock, kLook, [&] { return settled_ || left_; })) {
       lock.unlock();
       watch_->judge();

@@ -8,6 +8,7 @@
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/data/augmenter.hpp"
+#include "banyan/data/clips.hpp"
 #include "banyan/net/connections.hpp"
 #include "banyan/net/filter.hpp"
 #include "banyan/train/model.hpp"
@@ -83,6 +84,7 @@ Shape shape_of_missing(const caffe::LayerParameter& layer) {
                      width = side(crop.width, transform.resize_param().width(), "new_width");
   const std::int64_t batch = number_in(*settings, "batch_size");
   if (height == 0 || width == 0 || batch == 0) return {};
+  if (data::lists_clips(layer)) return {batch, 3, number_in(*settings, "new_length"), height, width};
   return {batch, channels_of(layer), height, width};
 }
 

@@ -69,6 +69,9 @@ Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape&
   const caffe::ImageDataParameter& images = source.image_data_param();
   const std::int64_t labels = images.has_label_size() ? images.label_size() : images.label_dim();
   if (source.type() == "ImageData" && labels > 1) return {items, labels};
+  if (const caffe::VideoDataParameter& clips = source.video_data_param();
+      clips.use_multiple_label() && top == 1)
+    return {items, clips.num_of_labels()};
   return {items};
 }
 
@@ -168,6 +171,9 @@ std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
   if (first == source.top().end()) return found;
   if (const std::vector<Shape> own = shapes_to_fill(source, Phase::train); !own.empty())
     return stand_in_filled(source, own, shapes);
+  if (first != source.top().begin())
+    bad_input("--shape gives the shape of ", quoted(*first), ", but not of ", quoted(source.top(0)),
+              ", which layer ", quoted(source.name()), " (", source.type(), ") makes too; give both");
   for (int k = 0; k < source.top_size(); ++k)
     found.push_back(given(source.top(k)) ? shapes.at(source.top(k))
                                          : stand_in_labels(source, k, shapes.at(*first)));

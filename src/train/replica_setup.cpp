@@ -123,6 +123,11 @@ void Replica::set_up_rate() {
 void Replica::build_exchange() {
   const Tensor& values = net_->flat_values();
   const bool worker = run_.is_worker();
+  for (const LearnableParameter& parameter : net_->parameters())
+    if (run_.options.parameter_server && parameter.used != nullptr && parameter.offset >= 0)
+      bad_input("layer ", quoted(parameter.layer),
+                ": parameters that are normalized or kept within limits are not possible with a parameter "
+                "server, which sees their gradients only");
   // A bucket's owner has the same number in every process.
   const std::vector<int>& devices_of = run_.team.place.devices_of;
   const int owners = *std::min_element(devices_of.begin(), devices_of.end());

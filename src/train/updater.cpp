@@ -98,6 +98,8 @@ void Updater::update(Context& context, int bucket) {
     if (notes_squares_ && piece.gradient_squares.defined())
       ops::sum_of_squares(context, gradient, piece.gradient_squares);
     if (settings_.disabled) continue;
+    if (const Tensor* used = parameters_[piece.parameter].used; used != nullptr && used->defined())
+      ops::copy(context, used->slice(piece.parameter_offset, piece.value.shape()), piece.value);
     ops::UpdateStep step = step_;
     (settings_.decoupled ? step.decoupled : settings_.l1 ? step.l1 : step.l2) = piece.decay_mult;
     step.lr_mult = piece.lr_mult;

@@ -323,6 +323,11 @@ CASES = {
         constant=("cont",),
         weights=(((1024, 4096), small), ((1024,), small), ((1024, 256), small)),
     ),
+    "Lstm": Case(
+        {"x": ((16, 8, 4096), signed)},
+        "Lstm lstm_param { num_output: 256 }",
+        weights=(((1024, 4096), small), ((1024, 256), small), ((1024,), small)),
+    ),
     "RNN": Case(
         {"x": ((16, 8, 1024), signed), "cont": ((16, 8), continued)},
         "RNN recurrent_param { num_output: 256 }",
@@ -351,6 +356,27 @@ CASES = {
         constant=("scores", "loc", "info"),
         passes=1,
         agrees=False,  # boxes are one pixel larger in Faster R-CNN
+    ),
+    "BoxOutput": Case(
+        {"near": ((1, 9, 72, 240), signed), "far": ((1, 9, 36, 120), signed)},
+        "BoxOutput box_output_param { fg_thr: 0 iou_thr: 0.65 field_w: [60, 120] field_h: [60, 120] downsample_rate: [8, 16] "
+        "max_nms_num: 2000 }",
+        constant=("near", "far"),
+        passes=1,
+    ),
+    "BoxGroupOutput": Case(
+        {"prob": ((9, 2, 38, 64), positive), "boxes": ((9, 4, 38, 64), small)},
+        "BoxGroupOutput box_group_output_param { fg_thr: 0.005 iou_thr: 0.7 field_whr: 8 field_xyr: 1 max_nms_num: 3000 "
+        "box_group_param { field_w: [176, 88, 128, 352, 176, 256, 704, 352, 512] "
+        "field_h: [88, 176, 128, 176, 352, 256, 352, 704, 512] } }",
+        constant=("prob", "boxes"),
+        passes=1,
+    ),
+    "DecodeBBox": Case(
+        {"boxes": ((2000, 8), small), "rois": ((2000, 5), regions(1000, 600))},
+        "DecodeBBox",
+        constant=("boxes", "rois"),
+        passes=1,
     ),
     "PriorBox": Case(
         {"x": ((1, 16, 38, 38), signed), "image": ((1, 3, 300, 300), signed)},
@@ -520,6 +546,31 @@ CASES = {
     ),
     "EuclideanLoss": Case({"x": ((100, 784), signed), "y": ((100, 784), signed)}, "EuclideanLoss", constant=("y",)),
     "L1Loss": Case({"x": ((100, 784), signed), "y": ((100, 784), signed)}, "L1Loss", constant=("y",)),
+    "L1Loss of locations": Case(  # of PWC-Net
+        {"x": ((8, 2, 112, 192), signed), "y": ((8, 2, 112, 192), signed)},
+        "L1Loss l1_loss_param { l2_per_location: true }",
+        constant=("y",),
+    ),
+    "LpqLoss": Case(
+        {"x": ((8, 2, 112, 192), signed), "y": ((8, 2, 112, 192), signed)}, "LpqLoss lpq_loss_param { p: 1 q: 0.4 }", constant=("y",)
+    ),
+    "Correlation": Case(  # of PWC-Net
+        {"a": ((8, 32, 112, 192), signed), "b": ((8, 32, 112, 192), signed)},
+        "Correlation correlation_param { pad: 4 kernel_size: 1 max_displacement: 4 }",
+    ),
+    "Correlation of FlowNet": Case(
+        {"a": ((4, 256, 40, 56), signed), "b": ((4, 256, 40, 56), signed)},
+        "Correlation correlation_param { pad: 20 kernel_size: 1 max_displacement: 20 stride_2: 2 }",
+    ),
+    "Warp": Case({"x": ((8, 32, 112, 192), signed), "flow": ((8, 2, 112, 192), signed)}, "Warp"),
+    "FlowWarp": Case({"x": ((8, 3, 320, 448), signed), "flow": ((8, 2, 320, 448), signed)}, "FlowWarp"),
+    "Downsample": Case(
+        {"x": ((8, 2, 320, 448), signed)}, "Downsample downsample_param { top_height: 80 top_width: 112 }", constant=("x",), passes=1
+    ),
+    "Resample": Case({"x": ((8, 2, 80, 112), signed)}, "Resample resample_param { height: 320 width: 448 }", constant=("x",), passes=1),
+    "MaskPooling": Case({"x": ((64, 512, 14, 14), signed), "mask": ((64, 1, 14, 14), positive)}, "MaskPooling"),
+    "SpatialProduct": Case({"x": ((8, 512, 60, 60), signed), "map": ((8, 1, 60, 60), positive)}, "SpatialProduct"),
+    "MaskResize": Case({"x": ((300, 1, 21, 21), signed)}, "MaskResize mask_resize_param { output_height: 14 output_width: 14 }"),
     "FocalLoss": Case({"x": ((64, 1000), signed), "y": ((64,), below(1000))}, "FocalLoss", constant=("y",)),
     "SoftmaxFocalLoss": Case(
         {"x": ((64, 1000), signed), "y": ((64,), below(1000))}, "SoftmaxFocalLoss", constant=("y",)
@@ -551,6 +602,20 @@ CASES = {
         {"x": ((64, 10000), signed), "y": ((64,), below(10000))},
         "LabelSpecificAdd label_specific_add_param { bias: -0.35 }",
         constant=("y",),
+    ),
+    "LabelSpecificRescale": Case(
+        {"x": ((64, 10000), signed), "y": ((64,), below(10000))},
+        "LabelSpecificRescale label_specific_rescale_param { positive_weight: 0.5 negative_weight: 2 }",
+        constant=("y",),
+    ),
+    "ChannelScale": Case({"x": (IMAGE, signed), "y": ((IMAGE[0], *IMAGE[2:]), signed)}, "ChannelScale"),
+    "InnerDistance": Case(
+        {"x": ((64, 512), signed)},
+        "InnerDistance inner_distance_param { num_output: 1000 bias_term: false }",
+        weights=(((1000, 512), small),),
+    ),
+    "GeneralContrastiveLoss": Case(
+        {"x": ((64, 10000), positive), "y": ((64,), below(10000))}, "GeneralContrastiveLoss", constant=("y",)
     ),
     "HingeLoss": Case({"x": ((64, 1000), signed), "y": ((64,), below(1000))}, "HingeLoss", constant=("y",)),
     "MultinomialLogisticLoss": Case(
@@ -653,6 +718,7 @@ NO_CASE = {
     "Input": "the program writes its values",
     "MemoryData": "the program writes its values",
     "Parameter": "a parameter is its output",
+    "AccuracyRegression": "computes what L1Loss does, without a gradient",
     "Silence": "nothing runs, but zeros are written as gradients",
 }
 

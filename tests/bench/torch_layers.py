@@ -24,9 +24,10 @@ from torchvision.models.detection.ssd import SSD
 ops = torchvision.ops
 
 
-def lstm(t):
-    """Caffe's gates are input, forget, output, candidate; PyTorch's input, forget, candidate, output."""
-    weights = t["measured/0"], t["measured/1"], t["measured/2"]
+def lstm(t, order=(0, 1, 2)):
+    """Caffe's gates are input, forget, output, candidate; PyTorch's input, forget, candidate, output. `order`: where
+    the weights of inputs, the bias and the weights of the state are."""
+    weights = (t[f"measured/{place}"] for place in order)
     inputs, bias, hidden = (torch.cat([p[0], p[1], p[3], p[2]]) for p in (w.detach().chunk(4) for w in weights))
     net = torch.nn.LSTM(inputs.shape[1], hidden.shape[1])
     with torch.no_grad():
@@ -43,6 +44,51 @@ def rnn(t):
             next(parameters).copy_(t[key])
         next(parameters).zero_()
     return lambda: torch.tanh(F.linear(net(t["x"])[0], t["measured/3"], t["measured/4"]))
+
+
+def correlation(t, reach, stride):
+    def run():
+        h, w = t["a"].shape[2:]
+        padded = F.pad(t["b"], [reach] * 4)
+        steps = range(0, 2 * reach + 1, stride)
+        return torch.stack([(t["a"] * padded[:, :, y : y + h, x : x + w]).mean(1) for y in steps for x in steps], 1)
+
+    return run
+
+
+def warp(t):
+    def run():
+        h, w = t["x"].shape[2:]
+        columns, rows = torch.arange(w) + t["flow"][:, 0], torch.arange(h)[:, None] + t["flow"][:, 1]
+        inside = (columns >= 0) & (columns <= w - 1) & (rows >= 0) & (rows <= h - 1)
+        grid = torch.stack([columns * 2 / (w - 1) - 1, rows * 2 / (h - 1) - 1], 3)
+        return F.grid_sample(t["x"], grid, align_corners=True) * inside[:, None]
+
+    return run
+
+
+def between(points, length):
+    """How much each of so many pixels counts at points between them, the last pixel beyond itself."""
+    return (1 - (points.clamp(max=length - 1)[:, None] - torch.arange(length)).abs()).clamp(min=0)
+
+
+def downsample(t):
+    def weights(length, made):
+        scale = (length - 1) / (made - 1)
+        near = (1 - (torch.arange(made)[:, None] * scale - torch.arange(length)).abs() / scale).clamp(min=0)
+        return near / near.sum(1, keepdim=True)
+
+    rows, columns = weights(320, 80), weights(448, 112).T
+    return lambda: rows @ t["x"] @ columns
+
+
+def mask_resize(t):
+    weights = between(torch.arange(14) * 21 / 14, 21)
+    return lambda: weights @ t["x"] @ weights.T
+
+
+def lengths(t):
+    return ((t["x"] - t["y"]) ** 2).sum(1).add(0.01).sqrt().sum() / len(t["x"])
 
 
 def ssd_boxes(loc, priors, variances):
@@ -235,6 +281,16 @@ def label_specific_add(t):
     return add
 
 
+def label_specific_rescale(t):
+    own = F.one_hot(t["y"].long(), t["x"].shape[1]).bool()
+    return lambda: torch.where(own, t["x"] * 0.5, t["x"] * 2)
+
+
+def general_contrastive_loss(t):
+    own = F.one_hot(t["y"].long(), t["x"].shape[1]).bool()
+    return lambda: torch.where(own, F.relu(t["x"]).clamp(max=4), F.relu(1 - t["x"])).sum() / len(t["x"])
+
+
 class Reversal(torch.autograd.Function):
     @staticmethod
     def forward(_, x):
@@ -352,6 +408,7 @@ CASES = {
     "SoftmaxWithLoss of maps": lambda t: lambda: F.cross_entropy(t["x"], t["y"][:, 0].long()),
     "MarginInnerProduct": margin_inner_product,
     "LSTM": lstm,
+    "Lstm": lambda t: lstm(t, (0, 2, 1)),
     "RNN": rnn,
     "ROIPooling": lambda t: lambda: ops.roi_pool(t["x"], rois(t), 7, 1 / 16),
     "ROIAlign": lambda t: lambda: ops.roi_align(t["x"], rois(t), 7, 1 / 16, 2),
@@ -424,10 +481,25 @@ CASES = {
     "UniqueLabel": lambda t: lambda: torch.cat([labels.unique() for labels in t["y"]]),
     "EuclideanLoss": lambda t: lambda: F.mse_loss(t["x"], t["y"], reduction="sum") / 2 / len(t["x"]),
     "L1Loss": lambda t: lambda: F.l1_loss(t["x"], t["y"], reduction="sum") / len(t["x"]),
+    "L1Loss of locations": lambda t: lambda: lengths(t),
+    "LpqLoss": lambda t: lambda: ((t["x"] - t["y"]).abs().sum(1) + 0.01).pow(0.4).sum() / len(t["x"]),
+    "Correlation": lambda t: correlation(t, 4, 1),
+    "Correlation of FlowNet": lambda t: correlation(t, 20, 2),
+    "Warp": warp,
+    "FlowWarp": warp,
+    "Downsample": downsample,
+    "Resample": lambda t: lambda: F.interpolate(t["x"], size=(320, 448), mode="bilinear"),
+    "MaskPooling": lambda t: lambda: t["x"] * t["mask"],
+    "SpatialProduct": lambda t: lambda: t["x"] * t["map"],
+    "MaskResize": mask_resize,
     "FocalLoss": focal_loss,
     "SoftmaxFocalLoss": focal_loss,
     "SoftmaxWithFocalLoss": focal_loss,
     "LabelSpecificAdd": label_specific_add,
+    "LabelSpecificRescale": label_specific_rescale,
+    "ChannelScale": lambda t: lambda: t["x"] * t["y"][:, None],
+    "InnerDistance": lambda t: lambda: ((t["x"][:, None] - t["measured/0"]) ** 2).sum(2),
+    "GeneralContrastiveLoss": general_contrastive_loss,
     "CTCLoss": ctc_loss(lambda y: y[:20].T, 99),
     "WarpCTCLoss": ctc_loss(lambda y: y, 0),
     "CtcLoss": ctc_loss(lambda y: y, 0),

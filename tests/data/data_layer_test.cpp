@@ -43,6 +43,23 @@ TEST_F(DataLayer, TheLabelIsOptional) {
   EXPECT_EQ(replica.values(0)[4], 1);
 }
 
+TEST_F(DataLayer, RecordsWithSeveralLabelsGiveEachALine) {
+  LmdbWriter writer(path("db"));
+  const std::uint8_t pixel = 1;
+  for (int i = 0; i < 4; ++i) {
+    std::string record = raw_datum(1, 1, 1, &pixel, i) + '\x28' + static_cast<char>(10 + i);
+    if (i == 3) record += "\x28\x01";
+    writer.put(key_of(static_cast<std::uint64_t>(i)), record);
+  }
+  writer.close();
+  Replica replica(data_text(path("db"), 3));
+  EXPECT_EQ(replica.outputs[1]->shape, (Shape{3, 2}));
+  replica.step();
+  EXPECT_EQ(replica.values(1), (std::vector<double>{0, 10, 1, 11, 2, 12}));
+  EXPECT_THAT(bad_input_of([&] { replica.step(); }),
+              HasSubstr("the item is 2, but its batch began with one of 3"));
+}
+
 /// What a batch holds for each global sample: label and pixels.
 using Batch = std::vector<std::pair<int, std::vector<double>>>;
 

@@ -222,6 +222,19 @@ TEST(Datum, AgreesWithProtobuf) {
   EXPECT_EQ(record.channels, 2);
 }
 
+/// Protobuf's last value of a field counts, but branches have several labels in a Datum.
+TEST(Datum, SeveralLabelsAreKept) {
+  const std::string one = raw_datum(1, 1, 1, std::array<std::uint8_t, 1>{9}.data(), 7);
+  Record record;
+  for (const std::string& two : {one + "\x28\x02", one + std::string("\x2a\x01\x02", 3)}) {
+    read_datum(two, ColorMode::as_stored, record);
+    EXPECT_THAT(record.labels, testing::ElementsAre(7, 2));
+  }
+  read_datum(one, ColorMode::as_stored, record);
+  EXPECT_TRUE(record.labels.empty());
+  EXPECT_EQ(record.label, 7);
+}
+
 TEST(Datum, EveryPrefixParsesOrIsAnError) {
   const std::uint8_t pixels[6] = {1, 2, 3, 4, 5, 6};
   const std::string whole = raw_datum(1, 2, 3, pixels, 300);

@@ -110,6 +110,23 @@ TEST_F(ImageSegData, LabelsAreNeverMixed) {
   EXPECT_EQ(resized.values(1)[5], 33);  // rows 1, 3, 5 and columns 1, 3, 5, 7
 }
 
+TEST_F(ImageSegData, EdgesAreSharesOf255) {
+  Image labels{1, 6, 8, {}};
+  for (int i = 0; i < 48; ++i)
+    labels.pixels.push_back(static_cast<std::uint8_t>(i == 0 ? 127 : i == 1 ? 128 : i));
+  write_file(path("a_labels.png"), encode_image(labels, "png"));
+  Replica edges(text("label_type: PIXEL label_values: EDGES", "")),
+      soft(text("label_type: PIXEL label_values: SOFT_EDGES", ""));
+  edges.step();
+  soft.step();
+  EXPECT_EQ(edges.values(1)[0], 0);
+  EXPECT_EQ(edges.values(1)[1], 1);
+  EXPECT_EQ(edges.values(1)[2], 0);
+  EXPECT_EQ(soft.values(1)[0], 127.0f / 255);
+  EXPECT_EQ(soft.values(1)[1], 1);
+  EXPECT_EQ(soft.values(1)[47], 47.0f / 255);
+}
+
 TEST_F(ImageSegData, OneLabelForAllPixelsOrNone) {
   write_file(path("list"), std::string("a.png 7\n"));
   Replica one(text("label_type: IMAGE", ""));

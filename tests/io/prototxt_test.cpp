@@ -34,15 +34,7 @@ TEST(Prototxt, FieldsOfBranchesSayWhyTheyAreNotThere) {
 }
 
 TEST(Prototxt, SettingsOfBranchesSayWhoseTheyAreAndWhatToDo) {
-  expect_contains(net_error("layer { type: 'LSTM' lstm_param { num_output: 7 } }"),
-                  ": it is of Junhyuk Oh's branch, whose Lstm has another order of parameters; LSTM with "
-                  "recurrent_param takes its place");
   expect_contains(net_error("layer { dropout_param { scale_test: true } }"), "scale_train: false");
-  expect_contains(net_error("layer { parameter_param { blob_filler { } } }"), "begins with zeros here");
-  expect_contains(net_error("layer { softmax_param { normalize_type: 'L2' } }"), "as Normalize does");
-  for (const char* limit : {"min_value", "max_value"})
-    expect_contains(net_error(std::string("layer { scale_param { ") + limit + ": 1 } }"),
-                    "updates have none here");
   expect_contains(
       net_error("layer { pooling_param { pool: MIN } }"),
       "unknown value \"MIN\" for \"pool\": it is a branch's; a Power layer with scale: -1 before and "
@@ -59,8 +51,6 @@ TEST(Prototxt, SettingsInsideOfATypeThatIsNotHereSayWhoseItIs) {
                   "did you mean \"mirror\"?");
   expect_contains(net_error("layer { type: 'Python' python_param { modul: 'x' } }"),
                   "did you mean \"module\"?");
-  expect_contains(net_error("layer { type: 'Lstm' lstm_param { num_output: 7 } }"),
-                  "LSTM with recurrent_param");
 }
 
 TEST(Prototxt, SettingsOfATypeThatIsNotHereSayWhoseItIs) {
@@ -269,6 +259,28 @@ TEST(Prototxt, IgnoresUnknownFieldsIfAsked) {
   EXPECT_EQ(net.layer(0).name(), "a");
   EXPECT_THROW(parse_net_text(text, "n"), Error);
   EXPECT_THROW(parse_net_text("layer { pooling_param { pool: AVG } }", "n", UnknownFields::ignore), Error);
+}
+
+TEST(Prototxt, SeparatorsAfterUnknownFieldsAreNoErrors) {
+  const std::string text =
+      "layer { name: 'a;,' foo { a { v: [1, 2] }; b: 3, c: [ { d: 1, e: 'x,' }, { d: 2; } ], }; bar: [1, 2]; "
+      "top: 'x', reshape_param { shape { dim: [4, 5], dim: 6; } }; };";
+  const auto net = parse_net_text(text, "n", UnknownFields::ignore);
+  EXPECT_EQ(net.layer(0).name(), "a;,");
+  EXPECT_EQ(net.layer(0).reshape_param().shape().dim_size(), 3);
+  caffe::NetParameter found;
+  const TextProblems problems = find_text_problems(text, "n", found);
+  EXPECT_TRUE(problems.whole);
+  EXPECT_EQ(problems.unknown_fields.size(), 2u);
+  for (const char* wrong : {"name:, 'a'", "layer {; }", "; name: 'a'", "layer { top: 'a', 'b' }"})
+    EXPECT_THROW(parse_net_text(wrong, "n"), Error) << wrong;
+}
+
+TEST(Prototxt, AFileWithBothSidesOfAMergeIsRefused) {
+  for (const char* marker : {"<<<<<<< HEAD", "=======", ">>>>>>> branch"})
+    expect_contains(net_error("name: 'a'\n" + std::string(marker) + "\n"),
+                    "net.prototxt:2: the file has an unresolved merge");
+  EXPECT_EQ(parse_net_text("name: '======='", "n").name(), "=======");
 }
 
 TEST(Prototxt, FindsEveryProblem) {

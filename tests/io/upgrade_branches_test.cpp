@@ -1,6 +1,7 @@
 // Spellings of branches: 3-D windows, holes, fused ReLUs, names of messages, settings in V1 layers.
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
+#include "banyan/net/filter.hpp"
 #include "io_test_tools.hpp"
 
 namespace banyan::io {
@@ -54,6 +55,149 @@ TEST(UpgradeDepth, MessagesOfTheSecondC3dAreThoseOfTheFirst) {
         }),
         "layer \"c\" (Any): " + name + "3d_param is a branch's name of " + name +
             "_param; give one of the two");
+}
+
+TEST(UpgradeBranchTypes, BecomeLayersThatComputeTheSame) {
+  expect_same(
+      upgraded("layer { name: 'six' type: 'ReLU6' bottom: 'x' top: 'x' relu_param { engine: CUDNN } }\n"
+               "layer { name: 'up' type: 'CuDNNDeconvolution' bottom: 'x' top: 'up' convolution_param { "
+               "num_output: 2 kernel_size: 4 stride: 2 } }\n"
+               "layer { name: 'n' type: 'Norm' bottom: 'up' top: 'n' }\n"
+               "layer { name: 'l' type: 'L2Normalize' bottom: 'n' top: 'l' }\n"
+               "layer { name: 'twice' type: 'Eltwise' bottom: 'l' top: 'twice' eltwise_param { coeff: 2 } }\n"
+               "layer { name: 'same' type: 'Eltwise' bottom: 'twice' top: 'same' eltwise_param { operation: "
+               "MAX } }\n"
+               "layer { name: 'mat' type: 'MatWrite' bottom: 'same' mat_write_param { prefix: 'p' } }"),
+      "layer { name: 'six' type: 'Clip' bottom: 'x' top: 'x' clip_param { min: 0 max: 6 } }\n"
+      "layer { name: 'up' type: 'Deconvolution' bottom: 'x' top: 'up' convolution_param { num_output: 2 "
+      "kernel_size: 4 stride: 2 } }\n"
+      "layer { name: 'n' type: 'Normalize' bottom: 'up' top: 'n' normalize_param { } }\n"
+      "layer { name: 'l' type: 'Normalize' bottom: 'n' top: 'l' }\n"
+      "layer { name: 'twice' type: 'Power' bottom: 'l' top: 'twice' power_param { scale: 2 } }\n"
+      "layer { name: 'same' type: 'Power' bottom: 'twice' top: 'same' power_param { scale: 1 } }\n"
+      "layer { name: 'mat' type: 'Silence' bottom: 'same' }");
+  EXPECT_EQ(upgraded("layers { name: 'mat' type: MAT_WRITE bottom: 'x' mat_write_param { prefix: 'p' } }")
+                .layer(0)
+                .type(),
+            "Silence");
+}
+
+TEST(UpgradeBranchTypes, EdgesAndTheirLosses) {
+  const std::string
+      data =
+          "layer { name: 'd' type: 'ImageLabelmapData' top: 'data' top: 'edges' "
+          "image_data_param { source: 'list' ",
+      losses =
+          " } }\nlayer { name: 'a' type: 'SigmoidCrossEntropyLoss' bottom: 'data' bottom: "
+          "'edges' loss_weight: 1 }\n"
+          "layer { name: 'b' type: 'SigmoidCrossEntropyLoss' bottom: 'data' bottom: "
+          "'edges' loss_param { class_balance: 1.1 } }\n"
+          "layer { name: 'c' type: 'SigmoidCrossEntropyLoss' bottom: 'data' bottom: 'others' }\n"
+          "layer { name: 'd' type: 'Crop' bottom: 'data' bottom: 'edges' }\n"
+          "layer { name: 'e' type: 'Crop' bottom: 'data' bottom: 'edges' crop_param { offset: 1 } }";
+  const caffe::NetParameter net = upgraded(data + losses),
+                            soft = upgraded(data + "label_values: SOFT_EDGES" + losses);
+  const caffe::ImageDataParameter& images = net.layer(0).image_data_param();
+  EXPECT_EQ(net.layer(0).type(), "ImageSegData");
+  EXPECT_EQ(images.label_type(), caffe::ImageDataParameter::PIXEL);
+  EXPECT_EQ(images.label_values(), caffe::ImageDataParameter::EDGES);
+  EXPECT_EQ(soft.layer(0).image_data_param().label_values(), caffe::ImageDataParameter::SOFT_EDGES);
+  EXPECT_EQ(net.layer(1).loss_param().class_balance(), 1);
+  EXPECT_FLOAT_EQ(net.layer(2).loss_param().class_balance(), 1.1f);
+  EXPECT_EQ(net.layer(3).loss_param().class_balance(), 1);
+  EXPECT_TRUE(net.layer(4).crop_param().automatic_offset());
+  EXPECT_FALSE(net.layer(5).crop_param().automatic_offset());
+}
+
+/// VGG's as in HED and RCF: upsampled scores of several scales, cut to the image.
+std::string edge_net(const std::string& pad, const std::string& crop) {
+  std::string text = "layer { name: 'in' type: 'Input' top: 'data' }\n", from = "data";
+  const auto add = [&](const std::string& name, const std::string& type, const std::string& settings) {
+    text += "layer { name: '" + name + "' type: '" + type + "' bottom: '" + from + "' top: '" + name + "' " +
+            settings + " }\n";
+    from = name;
+  };
+  const auto conv = [](int kernel, int stride, const std::string& padding) {
+    return "convolution_param { num_output: 1 kernel_size: " + std::to_string(kernel) +
+           " stride: " + std::to_string(stride) + " pad: " + padding + " }";
+  };
+  for (int stage = 1; stage <= 5; ++stage) {
+    const std::string number = std::to_string(stage);
+    add("conv" + number, "Convolution", conv(3, 1, stage == 1 ? pad : "1"));
+    text += "layer { name: 'relu" + number + "' type: 'ReLU' bottom: 'conv" + number + "' top: 'conv" +
+            number + "' }\n";
+    const std::string last = from;
+    add("score" + number, "Convolution", conv(1, 1, "0"));
+    if (stage > 1) add("up" + number, "Deconvolution", conv(2 << (stage - 1), 1 << (stage - 1), "0"));
+    text += "layer { name: 'crop" + number + "' type: '" + crop + "' bottom: '" + from +
+            "' bottom: 'data' top: 'crop" + number + "' }\n";
+    from = last;
+    add("pool" + number, "Pooling", "pooling_param { kernel_size: 2 stride: 2 }");
+  }
+  return text;
+}
+
+std::vector<std::vector<int>> offsets(const caffe::NetParameter& net, caffe::Phase phase = caffe::TRAIN) {
+  caffe::NetState state;
+  state.set_phase(phase);
+  std::vector<std::vector<int>> found;
+  const caffe::NetParameter filtered = filter_net(net, state);
+  for (const caffe::LayerParameter& layer : filtered.layer())
+    if (layer.type() == "Crop")
+      found.emplace_back(layer.crop_param().offset().begin(), layer.crop_param().offset().end());
+  return found;
+}
+
+/// RCF's and HED's own values: each doubling adds half a pixel of its pooling, and HED's first pad 34 more.
+TEST(UpgradeCrops, BeginWherePositionsAgree) {
+  using Offsets = std::vector<std::vector<int>>;
+  EXPECT_EQ(offsets(upgraded(edge_net("1", "AutoCrop"))), (Offsets{{0, 0}, {1, 1}, {2, 2}, {4, 4}, {8, 8}}));
+  EXPECT_EQ(offsets(upgraded(edge_net("35", "AutoCrop"))),
+            (Offsets{{34, 34}, {35, 35}, {36, 36}, {38, 38}, {42, 42}}));
+  EXPECT_EQ(offsets(upgraded(edge_net("35", "Crop"))), (Offsets{{}, {}, {}, {}, {}}));
+  EXPECT_EQ(offsets(upgraded("layers { name: 'c' type: CONVOLUTION bottom: 'x' top: 'c' convolution_param { "
+                             "pad_h: 3 pad_w: 2 kernel_size: 3 } }\n"
+                             "layers { name: 'crop' type: CROP bottom: 'c' bottom: 'x' top: 'crop' }")),
+            (Offsets{{2, 1}}));
+}
+
+TEST(UpgradeCrops, FollowTheLayersOfTheirPhase) {
+  const caffe::NetParameter net = upgraded(
+      "layer { name: 'a' type: 'Convolution' bottom: 'x' top: 'c' include { phase: TRAIN } convolution_param "
+      "{ "
+      "pad: 1 kernel_size: 3 } }\n"
+      "layer { name: 'b' type: 'Convolution' bottom: 'x' top: 'c' include { phase: TEST } convolution_param "
+      "{ "
+      "pad: 9 kernel_size: 3 } }\n"
+      "layer { name: 'cut' type: 'AutoCrop' bottom: 'c' bottom: 'x' top: 'cut' }");
+  EXPECT_EQ(offsets(net), (std::vector<std::vector<int>>{{0, 0}}));
+  EXPECT_EQ(offsets(net, caffe::TEST), (std::vector<std::vector<int>>{{8, 8}}));
+}
+
+TEST(UpgradeCrops, SayWhyTheyCannot) {
+  const auto error = [](const std::string& between, const std::string& inputs) {
+    return error_of([&] {
+      offsets(upgraded(
+          "layer { name: 'x' type: 'Input' top: 'x' }\nlayer { name: 'z' type: 'Input' top: 'z' }\n" +
+          between + " layer { name: 'cut' type: 'Crop' " + inputs +
+          " top: 'cut' crop_param { automatic_offset: true } }"));
+    });
+  };
+  const std::string pooled = "layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { ";
+  expect_contains(error("", "bottom: 'x' bottom: 'z'"), "layer \"cut\" (Crop): automatic_offset: its inputs");
+  expect_contains(error(pooled + "kernel_size: 2 stride: 2 } }", "bottom: 'p' bottom: 'x'"),
+                  "a step in \"x\" is 0.5 in \"p\"");
+  expect_contains(error(pooled + "kernel_size: 2 } }", "bottom: 'x' bottom: 'p'"),
+                  "\"p\" begins at 0.5 in \"x\" (rows); a cut must begin at a pixel");
+  expect_contains(error(pooled + "global_pooling: true } }", "bottom: 'x' bottom: 'p'"),
+                  "how layer \"p\" (Pooling) moves positions is not known");
+  expect_contains(error("", "bottom: 'x'"), "automatic_offset needs two inputs");
+  expect_contains(error_of([&] {
+                    offsets(
+                        upgraded("layer { name: 'cut' type: 'Crop' bottom: 'x' bottom: 'x' crop_param { "
+                                 "automatic_offset: true offset: 2 } }"));
+                  }),
+                  "exclude each other");
 }
 
 TEST(UpgradeDeepLab, ItsLossNamesTheLabelThatDoesNotCount) {

@@ -148,6 +148,11 @@ TEST(UpgradeDataTransform, MovesOnlyInV1Layers) {
       "}\n"
       "layer { name: 'w' type: 'WindowData' top: 'w' window_data_param { } transform_param { crop_size: 3 } "
       "}\n");
+  expect_same(
+      upgraded("layers { name: 'v' type: VIDEO_DATA top: 'v' image_data_param { crop_size: 3 mirror: true "
+               "use_image: true } }"),
+      "layer { name: 'v' type: 'VideoData' top: 'v' image_data_param { use_image: true } "
+      "transform_param { crop_size: 3 mirror: true } }");
   for (const std::string layer :
        {"'Data' top: 'd' data_param", "'AnnotatedData' top: 'd' data_param",
         "'ImageData' top: 'd' image_data_param", "'WindowData' top: 'd' window_data_param"}) {

@@ -71,6 +71,21 @@ TEST(Suppression, LowersItsThresholdByEta) {
   EXPECT_EQ(suppress(boxes, order, {.top_k = 0}), std::vector<int>());
 }
 
+TEST(Suppression, ComparesWithOneBoxIfAsked) {
+  // The left half of the first one, 32 of 64; and 16 of 40 of another.
+  const std::vector<Box> boxes{{0, 0, 8, 8}, {0, 0, 4, 8}, {6, 0, 11, 8}};
+  const auto kept = [&](SharedWith with, const std::vector<int>& order) {
+    return suppress(boxes, order, {.threshold = 0.6, .shared_with = with});
+  };
+  using Kept = std::vector<int>;
+  EXPECT_EQ(kept(SharedWith::both, {0, 1, 2}), (Kept{0, 1, 2}));
+  EXPECT_EQ(kept(SharedWith::smaller, {0, 1, 2}), (Kept{0, 2}));
+  EXPECT_EQ(kept(SharedWith::kept, {0, 1, 2}), (Kept{0, 1, 2}));
+  EXPECT_EQ(kept(SharedWith::both, {1, 0, 2}), (Kept{1, 0, 2}));
+  EXPECT_EQ(kept(SharedWith::smaller, {1, 0, 2}), (Kept{1, 2}));
+  EXPECT_EQ(kept(SharedWith::kept, {1, 0, 2}), (Kept{1, 2}));
+}
+
 TEST(Scores, AreOrderedWithNanLast) {
   const double nan = std::nan("");
   EXPECT_EQ(by_score({0, 1, 2, 3, 4}, {0.5, nan, 0.75, 0.5, -1}), (std::vector<int>{2, 0, 3, 4, 1}));
@@ -312,8 +327,19 @@ TEST(DetectionOutput, RefusesWhatDoesNotFit) {
   two_steps = {shapes[0], shapes[1], shapes[2], Shape{2, 6}, Shape{2, 9}};
   expect_part("num_classes: 3", two_steps, "expected 2 x 12, 4 numbers");
   const std::string save = "num_classes: 3 save_output_param { output_directory: '/nowhere/x' ";
-  expect_part(save + "}", shapes, "output_format");
-  expect_part(save + "output_format: 'VOC' }", shapes, "label_map_file");
+  expect_part(save + "label_map_file: 'none' name_size_file: 'none' }", shapes, "output_format");
+  const std::string polygon = "num_classes: 3 use_polygon: true ";
+  const std::vector<Shape> twelve{Shape{2, 36}, Shape{2, 9}, Shape{1, 2, 12}};
+  expect_part(polygon, twelve, "use_polygon needs code_type: CENTER_SIZE");
+  expect_part(polygon + "code_type: CENTER_SIZE variance_encoded_in_target: true", twelve,
+              "without variance_encoded");
+  expect_part(polygon + "code_type: CENTER_SIZE", shapes, "expected 2 x 36");
+  expect_part(polygon +
+                  "code_type: CENTER_SIZE save_output_param { output_directory: '/nowhere/x' label_map_file: "
+                  "'none' name_size_file: 'none' }",
+              twelve, "writes boxes only");
+  two_steps = {twelve[0], twelve[1], twelve[2], Shape{2, 6}, Shape{2, 12}};
+  expect_part(polygon + "code_type: CENTER_SIZE", two_steps, "first step");
   expect_part(save + "output_format: 'VOC' label_map_file: 'none' name_size_file: 'none' }", shapes,
               "cannot open label_map_file");
 }
@@ -433,6 +459,64 @@ TEST(DetectionOutput, WarnsOnceThatNothingIsDrawn) {
   set_log_sink(nullptr);
   ASSERT_EQ(warnings().size(), 1u);
   EXPECT_NE(warnings()[0].find("visualize is ignored"), std::string::npos) << warnings()[0];
+}
+
+TEST(DetectionOutput, WritesNoFilesWithoutTheirLists) {
+  for (const std::string missing : {"label_map_file", "name_size_file"}) {
+    warnings().clear();
+    set_log_sink([](Severity severity, const std::string& message, const std::source_location&) {
+      if (severity == Severity::warning) warnings().push_back(message);
+    });
+    const std::string given = missing == "name_size_file" ? "label_map_file" : "name_size_file";
+    detect(kMade,
+           cat("keep_top_k: 1 save_output_param { output_directory: '/nowhere/x' ", given, ": 'none' }"));
+    set_log_sink(nullptr);
+    ASSERT_EQ(warnings().size(), 1u);
+    EXPECT_NE(warnings()[0].find("has no " + missing + ": no files are written"), std::string::npos)
+        << warnings()[0];
+  }
+}
+
+/// TextBoxes++.
+TEST(DetectionOutput, HasThePolygonsOfTheBoxesThatRemain) {
+  for (const bool shared : {true, false}) {
+    SCOPED_TRACE(shared);
+    const std::int64_t each = shared ? 12 : 24;
+    Bench bench(
+        cat("type: 'DetectionOutput' detection_output_param { num_classes: 2 share_location: ", shared,
+            " code_type: CENTER_SIZE use_polygon: true confidence_threshold: 0.25 nms_param { "
+            "nms_threshold: 0.5 } keep_top_k: 3 }"),
+        {Shape{1, 3 * each}, Shape{1, 6}, Shape{1, 2, 12}}, 1);
+    EXPECT_EQ(bench.outputs[0]->shape, (Shape{1, 1, 3, 15}));
+    const Values still(4, 0), polygon{1, -1, 2, -2, 3, -3, 4, -4}, other(8, 0.5);
+    Values locations;
+    for (int prior = 0; prior < 3; ++prior) {
+      if (!shared) locations.insert(locations.end(), 12, 9);  // of the background
+      locations.insert(locations.end(), still.begin(), still.end());
+      const Values& of_prior = prior == 2 ? polygon : other;
+      locations.insert(locations.end(), of_prior.begin(), of_prior.end());
+    }
+    bench.set_input(0, locations);
+    bench.set_input(1, {0.5, 0.5, 0.25, 0.75, 0, 1});
+    // The first is hidden by the second.
+    bench.set_input(2, {0,   0,    0.25, 0.25, 0,   0,    0.25, 0.25, 0.5, 0.25, 1, 0.5,  //
+                        0.5, 0.25, 1,    1,    0.5, 0.25, 1,    1,    0.5, 0.25, 1, 1});
+    bench.forward();
+    Values expected{0, 1, 1, 0.5, 0.25, 1, 0.5};
+    // x1, y1 ...: corners moved by 0.5 * t * 0.5 and 0.25 * t * 0.25.
+    const Values moved{0.5 + 0.25, 0.25 - 0.0625, 1 + 0.5,   0.25 - 0.125,
+                       1 + 0.75,   0.5 - 0.1875,  0.5 + 1.0, 0.5 - 0.25};
+    expected.insert(expected.end(), moved.begin(), moved.end());
+    expected.insert(expected.end(), {0, 1, 0.75, 0, 0, 0.25, 0.25});
+    for (const double corner : {0.0, 0.0, 0.25, 0.0, 0.25, 0.25, 0.0, 0.25}) expected.push_back(corner);
+    for (std::size_t k = 22; k < 30; k += 2) {
+      expected[k] += 0.5 * 0.5 * 0.25;
+      expected[k + 1] += 0.25 * 0.5 * 0.25;
+    }
+    expected.push_back(0);
+    expected.insert(expected.end(), 14, -1);
+    expect_near(bench.output(), expected, 1e-14);
+  }
 }
 
 TEST(BoxesOnTheImage, UndoTheResizing) {

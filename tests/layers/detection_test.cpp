@@ -20,6 +20,52 @@ TEST(RoiPooling, TakesTheMaximumOfEveryBin) {
   EXPECT_EQ(bench.input_gradient(0), (Values{0, 0, 0, 0, 0, 1, 5, 8, 0, 0, 7, 8, 0, 3, 0, 4}));
 }
 
+TEST(RoiPooling, WidensRegionsByTheirPad) {
+  // A pixel of 2 x 2, and 2 more on each side.
+  Bench bench("type: 'ROIPooling' roi_pooling_param { pooled_h: 1 pooled_w: 1 pad_ratio: 0.5 }",
+              {Shape{1, 1, 4, 4}, Shape{2, 5}}, 1);
+  Values x;
+  for (int i = 0; i < 16; ++i) x.push_back(i);
+  bench.set_input(0, x);
+  bench.set_input(1, {0, 0, 0, 1, 1, 0, 0, 2, 0, 2});  // rounded: -1..2, and -1..1 x 2..3 (half away from 0)
+  bench.forward();
+  EXPECT_EQ(bench.output(), (Values{10, 13}));
+}
+
+TEST(RoiAlign, OfCascadeRcnnGivesThePointsOfAGrid) {
+  const auto grid = [](const std::string& settings, const Values& roi, const Shape& shape) {
+    Bench bench("type: 'ROIAlign' roi_pooling_param { " + settings + " }", {Shape{1, 1, 4, 4}, Shape{1, 5}},
+                1);
+    EXPECT_EQ(bench.outputs[0]->shape, shape);
+    Values x;
+    for (int i = 0; i < 16; ++i) x.push_back(i);
+    bench.set_input(0, x);
+    bench.set_input(1, roi);
+    bench.forward();
+    return bench.output();
+  };
+  EXPECT_EQ(grid("pooled_h: 1 pooled_w: 2", {0, 1.5, 1.5, 3.5, 2.5}, Shape{1, 1, 2, 3}),
+            (Values{5, 6, 7, 9, 10, 11}));
+  const std::string one = "pooled_h: 1 pooled_w: 1";
+  const Shape four{1, 1, 2, 2};
+  // Half a pixel outside counts as the border's pixel, more as 0.
+  EXPECT_EQ(grid(one, {0, 0, 0, 4, 4}, four), (Values{0, 3, 12, 15}));
+  EXPECT_EQ(grid(one, {0, -0.25, 1, 3, 4.25}, four), (Values{0, 4.5, 0, 0}));
+  EXPECT_EQ(grid(one, {0, 2, 1, 2, 3}, four), Values(4));  // no extent
+  EXPECT_EQ(grid(one + " spatial_scale: 0.5 pad_ratio: 0.5", {0, 3, 3, 4, 4}, four),
+            (Values{2.5, 4, 8.5, 10}));  // from 2 to 5, halved: 0.5 to 2
+  const Shape image{1, 4, 3, 3}, rois{2, 5};
+  EXPECT_NE(refusal("type: 'ROIAlign' roi_pooling_param { pooled_h: 2 }", {image, rois}).find("pooled_w"),
+            std::string::npos);
+  EXPECT_NE(refusal("type: 'ROIAlign' roi_pooling_param { " + one + " pad_ratio: -1 }", {image, rois})
+                .find("pad_ratio must not be negative"),
+            std::string::npos);
+  EXPECT_NE(refusal("type: 'ROIAlign' roi_pooling_param { " + one + " } roi_align_param { " + one + " }",
+                    {image, rois})
+                .find("not both"),
+            std::string::npos);
+}
+
 TEST(Regions, OfNoImageAreNamed) {
   for (const char* text : {"type: 'ROIPooling' roi_pooling_param { pooled_h: 1 pooled_w: 1 }",
                            "type: 'ROIAlign' roi_align_param { pooled_h: 1 pooled_w: 1 }",
@@ -124,6 +170,17 @@ TEST(PriorBox, TakesItsSizesFromTheFileOrTheImage) {
   EXPECT_NEAR(whole.sizes[2].first, 35 * std::sqrt(2.0), 1e-10);
   const Priors clipped = priors("min_size: 30 clip: true", map, image, 80, 40);
   EXPECT_NEAR(clipped.sizes[0].first, 25, 1e-10);  // from 0 to 10 + 15
+}
+
+TEST(PriorBox, HasTwiceAsManyThatAreDenser) {
+  const Priors found = priors("min_size: 4 aspect_ratio: 4 flip: false denser_prior_boxes: true",
+                              Shape{1, 1, 2, 4}, Shape{1, 3, 40, 80}, 80, 40);
+  EXPECT_EQ(found.shape, (Shape{1, 2, 2 * 4 * 4 * 4}));
+  ASSERT_EQ(found.sizes.size(), 4u);
+  EXPECT_NEAR(found.sizes[1].first, 4, 1e-10);
+  EXPECT_NEAR(found.sizes[2].first, 8, 1e-10);
+  EXPECT_NEAR(found.sizes[3].second, 2, 1e-10);
+  EXPECT_NEAR(found.centre_y, 10, 1e-10);
 }
 
 TEST(PriorBox, RefusesContradictions) {

@@ -107,6 +107,17 @@ TEST(Filler, PositiveUnitballRowsSumToOne) {
   }
 }
 
+TEST(Filler, GaussianUnitballRowsHaveLengthOne) {
+  const std::vector<double> values = filled("type: 'gaussian_unitball'", Shape{3, 2, 5});
+  const std::vector<double> normal = filled("type: 'gaussian'", Shape{3, 2, 5});
+  for (std::size_t row = 0; row < 3; ++row) {
+    double squares = 1e-12;
+    for (std::size_t i = 0; i < 10; ++i) squares += normal[row * 10 + i] * normal[row * 10 + i];
+    for (std::size_t i = 0; i < 10; ++i)
+      EXPECT_NEAR(values[row * 10 + i], normal[row * 10 + i] / std::sqrt(squares), 1e-15);
+  }
+}
+
 TEST(Filler, XavierAndMsraScaleByTheFan) {
   // fan_in 400, fan_out 1000
   const double fan[3] = {400, 1000, 700};
@@ -136,10 +147,6 @@ TEST(Filler, BilinearIsTheUpsamplingKernel) {
                 filled("type: 'gabor'", Shape{1, 1, 3, 3});
               }),
               HasSubstr("\"gabor\" is a branch's and not supported; give such weights by --weights"));
-  EXPECT_THAT(message_of([] {
-                filled("type: 'gaussian_unitball'", Shape{1, 1, 3, 3});
-              }),
-              HasSubstr("\"gaussian_unitball\" is a branch's"));
 }
 
 TEST(Filler, DependsOnIdentityNotOnThreadsOrType) {

@@ -20,12 +20,28 @@ inline std::string weighted(const std::string& weights, const std::string& setti
 inline std::string contrastive(const std::string& settings) {
   return "type: 'ContrastiveLoss' contrastive_loss_param { " + settings + " }";
 }
+inline std::string lengths(const std::string& settings) {
+  return "type: 'L1Loss' l1_loss_param { l2_per_location: true " + settings + " }";
+}
+inline std::string lpq(const std::string& settings) {
+  return "type: 'LpqLoss' lpq_loss_param { " + settings + " }";
+}
+inline Values positive_values(std::int64_t count) {
+  Values values = spread_values(count, 4);
+  for (double& value : values) value += 1.25;
+  return values;
+}
 inline std::string infogain(const std::string& settings) { return "type: 'InfogainLoss' " + settings; }
 
 inline const std::vector<GradientCase> kCases = {
     {"sigmoid_cross_entropy", "type: 'SigmoidCrossEntropyLoss'", {kMaps, kMaps}, 1, 0, false, -1, 3},
     {"sigmoid_cross_entropy_ignore",
      "type: 'SigmoidCrossEntropyLoss' loss_param { ignore_label: 1 normalization: VALID }",
+     {kScores, kScores},
+     1,
+     3},
+    {"sigmoid_cross_entropy_balanced",
+     "type: 'SigmoidCrossEntropyLoss' loss_param { class_balance: 1.1 }",
      {kScores, kScores},
      1,
      3},
@@ -81,7 +97,32 @@ inline const std::vector<GradientCase> kCases = {
      3,
      false,
      1},
+    {"sigmoid_cross_entropy_weights",
+     "type: 'SigmoidCrossEntropyLoss'",
+     {kMaps, kMaps, kMaps},
+     1,
+     0,
+     false,
+     -1,
+     3,
+     0,
+     positive_values(72)},
     {"l1", "type: 'L1Loss'", {kMaps, kMaps}},
+    {"l1_one", "type: 'L1Loss'", {kScores}},
+    {"l1_plateau",
+     "type: 'L1Loss' l1_loss_param { plateau: 0.3137 normalize_by_num_entries: true }",
+     {kMaps, kMaps}},
+    {"l1_lengths", lengths(""), {kMaps, kMaps}},
+    {"l1_lengths_plateau",
+     lengths("l2_prescale_by_channels: true epsilon: 1e-3 plateau: 0.5137"),
+     {kMaps, kMaps}},
+    {"l1_lengths_one", lengths("normalize_by_num_entries: true"), {kScores}},
+    {"lpq", lpq("p: 1 q: 0.4"), {kMaps, kMaps}},
+    {"lpq_powers",
+     lpq("p: 1.5 q: 0.7 p_epsilon: 0.1 q_epsilon: 0.2 l2_prescale_by_channels: true "
+         "normalize_by_num_entries: true"),
+     {kMaps, Shape{2, 36}}},
+    {"lpq_one", lpq("pq_episode_starts_at_iter: [0, 9] p: [2, 3] q: [0.5, 2]"), {kScores}},
     {"smooth_l1", "type: 'SmoothL1Loss'", {kMaps, kMaps}, 1, 0, false, -1, 2},
     {"smooth_l1_sigma", smooth("sigma: 2"), {kScores, kScores}},
     {"smooth_l1_inside", smooth("sigma: 3"), {kScores, kScores, kScores}},

@@ -48,6 +48,34 @@ TEST(SigmoidCrossEntropyLoss, DividesAsAsked) {
         << settings;
 }
 
+/// As HED and RCF have it: two samples, one without a positive target.
+TEST(SigmoidCrossEntropyLoss, BalancesTheClassesOfEachSample) {
+  const Values x{-2, 0.5, 3, 1, 2, -1, 0.25, 4}, t{0, 1, 0, 0.3, 0, 0, 0, 2};
+  double sum = 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double p = 1 / (1 + std::exp(-x[i]));
+    sum -= t[i] == 1 ? 2.0 / 3 * std::log(p) : 1.1 / 3 * std::log(1 - p);
+  }
+  Bench bench("type: 'SigmoidCrossEntropyLoss' loss_param { class_balance: 1.1 }", {Shape{2, 4}, Shape{2, 4}},
+              1);
+  bench.set_input(0, x);
+  bench.set_input(1, t);
+  bench.forward();
+  EXPECT_NEAR(bench.output()[0], sum / 2, 1e-7);  // 1.1 is a float
+  EXPECT_THAT(
+      refusal("type: 'SigmoidCrossEntropyLoss' loss_param { class_balance: -1 }", {Shape{2, 4}, Shape{2, 4}}),
+      ::testing::HasSubstr("class_balance must not be negative"));
+}
+
+TEST(AccuracyRegression, IsHalfTheMeanDistance) {
+  Bench bench("type: 'AccuracyRegression'", {Shape{2, 2}, Shape{2, 2}}, 1);
+  bench.set_input(0, {1, 2, 3, -4});
+  bench.set_input(1, {0, 4, 3, -3.5});
+  bench.forward();
+  EXPECT_FALSE(bench.layer().traits().loss);
+  EXPECT_NEAR(bench.output()[0], (1 + 2 + 0 + 0.5) / 2 / 2, 1e-15);
+}
+
 TEST(SoftmaxLoss, SmoothsLabelsInTrainingOnly) {
   const std::vector<Shape> shapes{Shape{1, 3}, Shape{1}};
   const Values x{std::log(0.5), std::log(0.2), std::log(0.3)};

@@ -1,5 +1,5 @@
-// LSTM, RNN and LSTMUnit: values against loops over steps and sequences, gradients, what goes from pass to
-// pass, what is refused.
+// LSTM, RNN, LSTMUnit and Lstm: values against loops over steps and sequences, gradients, what goes from pass
+// to pass, what is refused.
 #include "layers/gradient_checker.hpp"
 
 namespace banyan::testing {
@@ -373,6 +373,181 @@ TEST(LstmUnit, IsAStepOfLstm) {
   unit.forward();
   EXPECT_EQ(unit.output(0), lstm.output(2));
   EXPECT_EQ(unit.output(1), lstm.output(0));
+}
+
+/// Junhyuk Oh's: the same with other parameters, in another order.
+std::string lstm_of_oh(const Sizes& sizes, const std::string& more = "") {
+  return cat("type: 'Lstm' lstm_param { num_output: ", sizes.d, " ", more, " }");
+}
+
+/// Of places 0, 1, 2 in Lstm, those in LSTM.
+constexpr std::size_t kPlacesInLstm[] = {0, 2, 1};
+
+/// Without marks it is LSTM whose sequences begin with a pass; with marks it is LSTM, pass after pass.
+TEST(LstmOfOh, IsLstmWithTheSameWeights) {
+  for (const bool marked : {false, true}) {
+    Bench lstm(text_of("LSTM", kSizes), shapes_of(kSizes), 1);
+    std::vector<Shape> shapes = shapes_of(kSizes);
+    if (!marked) shapes.pop_back();
+    Bench bench(lstm_of_oh(kSizes), shapes, 1);
+    Values cont = continues(kSizes);
+    if (!marked) {
+      cont.assign(cont.size(), 1);
+      std::fill_n(cont.begin(), kSizes.n, 0);
+    }
+    fill_in(lstm, cont);
+    fill_in(bench, cont);
+    for (std::size_t p = 0; p < 3; ++p) bench.set_parameter(p, lstm.parameter(kPlacesInLstm[p]));
+    for (unsigned pass = 0; pass < 3; ++pass) {
+      const Values x = spread_values(60, 30 + pass), dy = spread_values(24, 40 + pass);
+      for (Bench* each : {&lstm, &bench}) {
+        each->set_input(0, x);
+        each->forward();
+        each->zero_parameter_gradients();
+        each->backward(dy);
+      }
+      EXPECT_EQ(bench.output(), lstm.output()) << marked << ", pass " << pass;
+      EXPECT_EQ(bench.input_gradient(), lstm.input_gradient());
+      for (std::size_t p = 0; p < 3; ++p)
+        EXPECT_EQ(bench.parameter_gradient(p), lstm.parameter_gradient(kPlacesInLstm[p])) << p;
+    }
+    EXPECT_EQ(bench.layer().carried().size(), marked ? 2u : 0u);
+  }
+}
+
+TEST(LstmOfOh, HasTheGradientOfItsFormula) {
+  struct Form {
+    std::string more;
+    std::vector<Shape> shapes;
+  };
+  const std::vector<Form> forms = {{"", {Shape{4, 3, 5}}},
+                                   {"", {Shape{4, 3, 5}, Shape{4, 3}}},
+                                   {"", {Shape{4, 3, 5}, Shape{12}}},
+                                   {"", {Shape{4, 5}}},
+                                   {"batch_size: 3", {Shape{12, 5, 1, 1}, Shape{12, 1}}},
+                                   {"clipping_threshold: 1000", {Shape{4, 3, 5}}}};
+  for (const Form& form : forms) {
+    Bench bench(lstm_of_oh(kSizes, form.more), form.shapes, 1);
+    Sizes marks = kSizes;
+    if (form.shapes.size() > 1) marks.n = form.shapes[1].count() / marks.t;
+    fill_in(bench, continues(marks));
+    bench.forward();
+    bench.pass.update_statistics = false;
+    GradientChecker(bench).run();
+  }
+}
+
+/// Steps and sequences in one axis: the same values in the same order.
+TEST(LstmOfOh, MayHaveOneAxisOfStepsAndSequences) {
+  Bench apart(lstm_of_oh(kSizes), {Shape{4, 3, 5}}, 1),
+      joined(lstm_of_oh(kSizes, "batch_size: 3"), {Shape{12, 5}}, 1),
+      alone(lstm_of_oh(kSizes), {Shape{12, 5}}, 1), one(lstm_of_oh(kSizes), {Shape{12, 1, 5}}, 1);
+  for (Bench* each : {&apart, &joined, &alone, &one}) {
+    fill_in(*each, {});
+    each->forward();
+  }
+  EXPECT_EQ(apart.outputs[0]->shape, (Shape{4, 3, 2}));
+  EXPECT_EQ(joined.outputs[0]->shape, (Shape{12, 2}));
+  EXPECT_EQ(alone.outputs[0]->shape, (Shape{12, 2}));
+  EXPECT_EQ(joined.output(), apart.output());
+  EXPECT_EQ(alone.output(), one.output());
+  EXPECT_NE(alone.output(), joined.output());
+  joined.reshape({Shape{6, 5}});
+  EXPECT_EQ(joined.outputs[0]->shape, (Shape{6, 2}));
+}
+
+TEST(LstmOfOh, BeginsEachPassAnewWithoutMarks) {
+  Bench bench(lstm_of_oh(kSizes), {Shape{4, 3, 5}}, 1);
+  fill_in(bench, {});
+  bench.forward();
+  const Values first = bench.output();
+  bench.forward();
+  EXPECT_EQ(bench.output(), first);
+  ops::fill(bench.context(), bench.outputs[0]->data, 9);
+  bench.layer().recompute(bench.pass, bench.inputs, bench.outputs);
+  EXPECT_EQ(bench.output(), first);
+}
+
+/// Two steps of one cell, by hand: what goes on to the step before, too, comes from gradients within the
+/// bound.
+TEST(LstmOfOh, HoldsTheGradientsOfGatesWithinTheBound) {
+  constexpr double kBound = 0.0625;
+  const Sizes z{2, 1, 1, 0, 1};
+  Bench bench(lstm_of_oh(z, cat("clipping_threshold: ", kBound)), {Shape{2, 1, 1}}, 1);
+  const Values x{0.7, -0.4}, w{0.5, -0.3, 0.8, 1.1}, u{0.9, 0.6, -0.7, 0.4}, b{0.1, 0.2, -0.1, 0.3},
+      dy{2, -3};
+  bench.set_input(0, x);
+  bench.set_parameter(0, w);
+  bench.set_parameter(1, u);
+  bench.set_parameter(2, b);
+  bench.forward();
+  bench.zero_parameter_gradients();
+  bench.backward(dy);
+  double gate[2][4], c[2], h[2], c_before = 0, h_before = 0;
+  for (int t = 0; t < 2; ++t) {
+    for (int k = 0; k < 4; ++k) {
+      const double sum = w[k] * x[t] + u[k] * h_before + b[k];
+      gate[t][k] = k < 3 ? sigmoid(sum) : std::tanh(sum);
+    }
+    c_before = c[t] = gate[t][1] * c_before + gate[t][0] * gate[t][3];
+    h_before = h[t] = gate[t][2] * std::tanh(c[t]);
+  }
+  expect_near(bench.output(), {h[0], h[1]}, 1e-15);
+  Values dw(4, 0), du(4, 0), db(4, 0), dx(2, 0);
+  double dc = 0, dh = 0;
+  int held = 0;
+  for (int t = 1; t >= 0; --t) {
+    const double i = gate[t][0], f = gate[t][1], o = gate[t][2], g = gate[t][3], squashed = std::tanh(c[t]);
+    dh += dy[static_cast<std::size_t>(t)];
+    dc += dh * o * (1 - squashed * squashed);
+    const double d[4] = {dc * g * i * (1 - i), t > 0 ? dc * c[0] * f * (1 - f) : 0,
+                         dh * squashed * o * (1 - o), dc * i * (1 - g * g)};
+    dh = 0;
+    dc *= f;
+    for (std::size_t k = 0; k < 4; ++k) {
+      const double within = std::clamp(d[k], -kBound, kBound);
+      held += within != d[k] ? 1 : 0;
+      dw[k] += within * x[static_cast<std::size_t>(t)];
+      du[k] += t > 0 ? within * h[0] : 0;
+      db[k] += within;
+      dx[static_cast<std::size_t>(t)] += within * w[k];
+      dh += within * u[k];
+    }
+  }
+  EXPECT_GE(held, 3);
+  EXPECT_LE(held, 6);  // of seven that are not 0
+  expect_near(bench.parameter_gradient(0), dw, 1e-15);
+  expect_near(bench.parameter_gradient(1), du, 1e-15);
+  expect_near(bench.parameter_gradient(2), db, 1e-15);
+  expect_near(bench.input_gradient(), dx, 1e-15);
+}
+
+/// Blobs as in the branch's files: W_x, W_h, b; `param` in the same order.
+TEST(LstmOfOh, HasTheParametersOfTheBranch) {
+  Bench bench(
+      "type: 'Lstm' param { lr_mult: 1 } param { lr_mult: 2 } param { lr_mult: 3 } lstm_param { num_output: "
+      "2 "
+      "weight_filler { value: 4 } bias_filler { value: 5 } }",
+      {Shape{4, 3, 5, 2}}, 1);
+  const std::vector<Shape> shapes{{8, 10}, {8, 2}, {8}};
+  ASSERT_EQ(bench.layer().parameters().size(), 3u);
+  for (std::size_t p = 0; p < 3; ++p) {
+    EXPECT_EQ(bench.layer().parameters()[p].shape, shapes[p]);
+    EXPECT_EQ(bench.layer().parameters()[p].lr_mult, 1 + static_cast<double>(p));
+    EXPECT_EQ(bench.layer().parameters()[p].filler.value(), p == 2 ? 5 : 4);
+  }
+}
+
+TEST(LstmOfOh, RefusesWhatDoesNotFit) {
+  const auto expect = [](const std::string& more, const std::vector<Shape>& inputs, const std::string& part) {
+    const std::string text = "type: 'Lstm' lstm_param { " + more + " }";
+    EXPECT_NE(refusal(text, inputs).find(part), std::string::npos) << refusal(text, inputs);
+  };
+  expect("", {Shape{4, 3, 5}}, "num_output must be positive");
+  expect("num_output: 2", {Shape{4}}, "at least 3 axes");
+  expect("num_output: 2", {Shape{4, 3, 5}, Shape{4}}, "expected 12 values: whether a sequence continues");
+  expect("num_output: 2 batch_size: 3", {Shape{4, 5}}, "no multiple of lstm_param.batch_size, which is 3");
+  expect("num_output: 2 batch_size: 0", {Shape{4, 5}}, "batch_size must be positive");
 }
 
 }  // namespace

@@ -362,6 +362,14 @@ caffe::LayerParameter native(const std::string& settings, Phase phase = Phase::t
   return native_layer(python("rpn.proposal_layer", "ProposalLayer", settings), phase).value();
 }
 
+TEST(PythonLayers, OfOtherProjectsWithTheSameNamesAreProgramsOfTheirOwn) {
+  caffe::LayerParameter layer = python("rpn.proposal_layer", "ProposalLayer", "'feat_stride': 16");
+  for (int inputs = 1; inputs <= 4; ++inputs) {
+    layer.add_bottom("x");
+    EXPECT_TRUE(inputs == 3 || !native_layer(layer, Phase::train).has_value()) << inputs;
+  }
+}
+
 TEST(PythonLayers, BecomeNativeOnes) {
   for (const char* text : {"'feat_stride': 8\n'scales': !!python/tuple [4, 8, 16, 32]\n",
                            "{feat_stride: 8, scales: [4, 8,\n 16, 32,]}",
@@ -489,11 +497,11 @@ TEST(PythonData, OfDetectionAreFilledByAProgram) {
     return filled_shapes(python("roi_data_layer.layer", "RoIDataLayer", settings), tops);
   };
   const std::vector<std::string> faster = {"data", "im_info", "gt_boxes"};
-  EXPECT_EQ(shapes(faster, "'num_classes': 21"), (DimsOfTops{{1, 3, 600, 1000}, {1, 3}, {20, 5}}));
+  EXPECT_EQ(shapes(faster, "'num_classes': 21"), (DimsOfTops{{1, 3, 608, 1024}, {1, 3}, {20, 5}}));
   EXPECT_EQ(shapes(faster, "{num_classes: 2, height: 64, width: 96, boxes: 3, images: 2}"),
             (DimsOfTops{{2, 3, 64, 96}, {2, 3}, {3, 5}}));
   EXPECT_EQ(shapes({"data", "rois", "labels", "bbox_targets", "bbox_loss_weights"}, "'num_classes': 21"),
-            (DimsOfTops{{2, 3, 600, 1000}, {128, 5}, {128}, {128, 84}, {128, 84}}));
+            (DimsOfTops{{2, 3, 608, 1024}, {128, 5}, {128}, {128, 84}, {128, 84}}));
   const auto expect_refused = [&](const std::vector<std::string>& tops, const char* settings,
                                   const char* part) {
     try {
@@ -503,7 +511,16 @@ TEST(PythonData, OfDetectionAreFilledByAProgram) {
       EXPECT_THAT(error.message(), HasSubstr(part)) << settings;
     }
   };
-  expect_refused({"data", "masks"}, "'num_classes': 21",
+  EXPECT_FALSE(native_layer(
+                   [&] {
+                     caffe::LayerParameter other = python("roi_data_layer.layer", "RoIDataLayer", "");
+                     other.add_top("data");
+                     other.add_top("gt_windows");  // R-C3D's
+                     return other;
+                   }(),
+                   Phase::train)
+                   .has_value());
+  expect_refused({"data", "im_info", "masks"}, "'num_classes': 21",
                  "the shape of \"masks\" is not known: put an Input layer");
   expect_refused({"data", "rois", "bbox_targets"}, "height: 64", "param_str needs num_classes");
   expect_refused({"data", "rois"}, "boxen: 3",

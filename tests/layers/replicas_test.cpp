@@ -9,8 +9,8 @@ namespace {
 
 struct Case {
   std::string name, text;
-  Shape sample;             ///< shape of one sample of input 0, without the batch axis
-  int classes = 0;          ///< > 0: input 1 holds labels, one per position outside axis 1
+  Shape sample;     ///< shape of one sample of input 0, without the batch axis
+  int classes = 0;  ///< > 0: input 1 holds labels, one per position outside axis 1, or of each element
   bool two_inputs = false;  ///< input 1 is like input 0
   int outputs = 1;
   Phase phase = Phase::train;
@@ -34,7 +34,7 @@ class Replicas {
     std::vector<Shape> all{with_batch(batch, case_.sample)};
     if (case_.two_inputs) all.push_back(all[0]);
     for (int i = 0; i < case_.more_inputs; ++i) all.push_back(all[0]);
-    if (case_.classes > 0) {
+    if (case_.classes > 0 && !case_.two_inputs) {
       std::vector<std::int64_t> dims = all[0].dims();
       dims.erase(dims.begin() + 1);
       all.push_back(Shape(dims));
@@ -206,6 +206,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"sigmoid_cross_entropy", "type: 'SigmoidCrossEntropyLoss'", Shape{2, 3}, 0, true},
         Case{"sigmoid_cross_entropy_valid", sigmoid("normalization: VALID"), Shape{2, 3}, 0, true},
         Case{"sigmoid_cross_entropy_full", sigmoid("normalization: FULL"), Shape{2, 3}, 0, true},
+        Case{"sigmoid_cross_entropy_balanced", sigmoid("class_balance: 1.1"), Shape{2, 3}, 3, true},
         Case{"sigmoid_cross_entropy_none", sigmoid("normalization: NONE"), Shape{2, 3}, 0, true},
         Case{"focal", "type: 'FocalLoss' loss_param { ignore_label: 1 }", Shape{4, 3}, 4},
         Case{"hinge", "type: 'HingeLoss'", Shape{4}, 4},
@@ -216,6 +217,17 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"infogain_full", "type: 'InfogainLoss' loss_param { normalization: FULL }", Shape{4, 3}, 4,
              false, 1, Phase::train, 0, 0, false, true},
         Case{"l1", "type: 'L1Loss'", Shape{2, 3}, 0, true},
+        Case{"l1_lengths", "type: 'L1Loss' l1_loss_param { l2_per_location: true }", Shape{2, 3}, 0, true},
+        Case{"l1_entries", "type: 'L1Loss' l1_loss_param { normalize_by_num_entries: true }", Shape{2, 3}, 0,
+             true},
+        Case{"lpq",
+             "type: 'LpqLoss' lpq_loss_param { pq_episode_starts_at_iter: [0, 1] p: [2, 1] q: [0.5, 0.4] }",
+             Shape{2, 3}, 0, true},
+        Case{"sigmoid_cross_entropy_weights", "type: 'SigmoidCrossEntropyLoss'", Shape{1}, 0, true, 1,
+             Phase::train, 0, 0, true},
+        Case{"correlation",
+             "type: 'Correlation' correlation_param { kernel_size: 1 max_displacement: 1 pad: 1 }",
+             Shape{2, 3, 4}, 0, true},
         Case{"smooth_l1", "type: 'SmoothL1Loss'", Shape{2, 3}, 0, false, 1, Phase::train, 0, 3},
         Case{"contrastive", "type: 'ContrastiveLoss' contrastive_loss_param { margin: 4 }", Shape{3}, 0, true,
              1, Phase::train, 0, 0, true},
@@ -227,7 +239,23 @@ INSTANTIATE_TEST_SUITE_P(
              "weight_filler "
              "{ value: 1 } }",
              Shape{4}, 4},
+        Case{"accuracy_regression", "type: 'AccuracyRegression'", Shape{2, 3}, 0, true},
         Case{"cosine", "type: 'CosineSimilarity'", Shape{2, 3}, 0, true},
+        Case{"general_contrastive",
+             "type: 'GeneralContrastiveLoss' general_contrastive_loss_param { negative_margin: 2 }", Shape{4},
+             4},
+        Case{"label_specific_add",
+             "type: 'LabelSpecificAdd' label_specific_add_param { bias_base: -1 bias_gamma: -0.5 bias_min: "
+             "-9 }",
+             Shape{4}, 4},
+        Case{"label_specific_rescale",
+             "type: 'LabelSpecificRescale' label_specific_rescale_param { positive_weight_base: 3 gamma: 2 }",
+             Shape{4}, 4},
+        Case{"inner_product_of_unit_rows",
+             "type: 'InnerProduct' inner_product_param { num_output: 3 normalize: true weight_filler { "
+             "value: 2 } }",
+             Shape{4}},
+        Case{"inner_distance", "type: 'InnerDistance' inner_distance_param { num_output: 3 }", Shape{4}},
         Case{"gradient_scaler", "type: 'GradientScaler' gradient_scaler_param { max_iter: 3 }", Shape{2, 3}},
         Case{"reverse", "type: 'Reverse' reverse_param { axis: [1, 2] }", Shape{2, 3}},
         Case{"transpose", "type: 'Transpose' transpose_param { dim: [0, 2, 1] }", Shape{2, 3}},
@@ -236,6 +264,37 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"reduction_mean", "type: 'Reduction' reduction_param { operation: MEAN coeff: 2 }", Shape{2, 3}},
         Case{"mvn", "type: 'MVN'", Shape{2, 3}}),
     [](const auto& info) { return info.param.name; });
+
+TEST(GeneralContrastiveLoss, ShowsSharesOfTheMeansOfAllDevices) {
+  const std::int64_t total = 5, classes = 3;
+  const Values distances = spread_values(total * classes, 1, 2), labels = integers(total, 3, 2);
+  const auto run = [&](Bench& bench, std::int64_t first, std::int64_t batch) {
+    bench.set_input(
+        0, Values(distances.begin() + first * classes, distances.begin() + (first + batch) * classes));
+    bench.set_input(1, Values(labels.begin() + first, labels.begin() + first + batch));
+    bench.forward();
+    return bench.output(1);
+  };
+  const std::string text = "type: 'GeneralContrastiveLoss'";
+  Bench alone(text, {Shape{total, classes}, Shape{total}}, 2);
+  const Values whole = run(alone, 0, total);
+  const std::int64_t firsts[] = {0, 2, 2, total};
+  MeetingPoint point(3);
+  std::vector<Values> parts(3);
+  run_replicas(point, [&](int rank) {
+    BenchOptions options;
+    options.rank = rank;
+    options.devices = 3;
+    const std::int64_t batch = firsts[rank + 1] - firsts[rank];
+    Bench bench(text, {Shape{batch, classes}, Shape{batch}}, 2, options);
+    FakeExchange exchange(point, rank);
+    bench.pass.exchange = &exchange;
+    EXPECT_EQ(bench.layer().traits().shares, 2);
+    parts[static_cast<std::size_t>(rank)] = run(bench, firsts[rank], batch);
+  });
+  for (std::size_t i = 0; i < 2; ++i)
+    EXPECT_NEAR(parts[0][i] + parts[1][i] + parts[2][i], whole[i], kTolerance);
+}
 
 /// Its batch is axis 1. The gradient is that of the sum, the loss the mean.
 TEST(CtcLoss, OfNDevicesIsThatOfOne) {

@@ -16,6 +16,10 @@ inline std::string deconv(const std::string& settings) {
   return "type: 'Deconvolution' convolution_param { num_output: 4 " + settings + " }";
 }
 
+inline std::string correlation(const std::string& settings) {
+  return "type: 'Correlation' correlation_param { " + settings + " }";
+}
+
 inline const Shape kImage{2, 4, 5, 7}, kSmall{2, 4, 3, 4};
 
 inline const std::vector<Case> kCases = {
@@ -95,6 +99,14 @@ inline const std::vector<Case> kCases = {
      "type: 'ROIPooling' roi_pooling_param { pooled_h: 2 pooled_w: 3 spatial_scale: 0.5 }",
      {kImage, Shape{3, 5}},
      {0, 1, 2, 9, 7, 1, -3, 0, 20, 30, 1, 4, 4, 6, 5}},
+    {"roi_pooling_padded",
+     "type: 'ROIPooling' roi_pooling_param { pooled_h: 2 pooled_w: 2 spatial_scale: 0.5 pad_ratio: 0.25 }",
+     {kImage, Shape{3, 5}},
+     {0, 1, 2, 9, 7, 1, -3, 0, 20, 30, 1, 4, 4, 6, 5}},
+    {"roi_align_grid",
+     "type: 'ROIAlign' roi_pooling_param { pooled_h: 2 pooled_w: 3 spatial_scale: 0.5 pad_ratio: 0.1 }",
+     {kImage, Shape{3, 5}},
+     {0, 1, 2, 9, 7, 1, -3, 0, 20, 30, 1, 4, 4, 6, 5}},
     {"roi_align",
      "type: 'ROIAlign' roi_align_param { pooled_h: 2 pooled_w: 2 spatial_scale: 0.5 }",
      {kImage, Shape{3, 5}},
@@ -108,6 +120,37 @@ inline const std::vector<Case> kCases = {
      {kImage, Shape{3, 5}},
      {0, 1, 2, 9, 7, 1, -3, 0, 20, 30, 1, 4, 4, 6, 5}},
     {"interp_both", "type: 'Interp' interp_param { shrink_factor: 2 zoom_factor: 3 }", {kImage}},
+    {"warp", "type: 'Warp'", {kImage, Shape{2, 2, 5, 7}}},
+    {"warp_far", "type: 'FlowWarp'", {kImage, Shape{2, 2, 5, 7}}, spread_values(140, 9, 3)},
+    {"correlation", correlation("kernel_size: 1 max_displacement: 2 pad: 2"), {kSmall, kSmall}},
+    {"correlation_inside", correlation("kernel_size: 1 max_displacement: 1"), {kImage, kImage}},
+    {"correlation_outside",
+     correlation("kernel_size: 1 max_displacement: 2 stride_2: 2 pad: 4"),
+     {kSmall, kSmall}},
+    {"correlation_reach",  // shorter than the border
+     correlation("kernel_size: 1 max_displacement: 3 stride_2: 2 pad: 2"),
+     {kImage, kImage}},
+    {"correlation_channels",  // more than are summed at once
+     correlation("kernel_size: 1 max_displacement: 1 pad: 1"),
+     {Shape{1, 9, 2, 10}, Shape{1, 9, 2, 10}}},
+    {"correlation_patches",
+     correlation("kernel_size: 3 max_displacement: 2 stride_1: 2 stride_2: 2 pad: 3"),
+     {kSmall, kSmall}},
+    {"correlation_differences",
+     correlation("kernel_size: 1 max_displacement: 2 pad: 3 correlation_type: SUBTRACT do_abs: true"),
+     {kSmall, kSmall}},
+    {"correlation_differences_of_patches",
+     correlation("kernel_size: 3 max_displacement: 1 stride_1: 2 pad: 2 correlation_type: SUBTRACT"),
+     {kSmall, kSmall}},
+    {"mask_pooling", "type: 'MaskPooling'", {kImage, Shape{2, 1, 5, 7}}},
+    {"spatial_product", "type: 'SpatialProduct'", {kSmall, Shape{2, 1, 3, 4}}},
+    {"mask_resize", "type: 'MaskResize' mask_resize_param { output_height: 3 output_width: 4 }", {kImage}},
+    {"mask_resize_larger",
+     "type: 'MaskResize' mask_resize_param { output_height: 11 output_width: 7 }",
+     {kSmall}},
+    {"mask_resize_one",
+     "type: 'MaskResize' mask_resize_param { output_height: 1 output_width: 9 }",
+     {kImage}},
 };
 
 /// The same with a gradient case's values; as many outputs as inputs where the layer wants that.

@@ -330,8 +330,9 @@ TEST(EveryLayer, TakesAnyBatchSizeIncludingNone) {
         if (tested.text.find("'PriorBox'") != std::string::npos) continue;  // the same for any batch
         if (batch == 0) {
           if (tested.text.find("'MarginInnerProduct'") != std::string::npos ||
-              tested.text.find("'LabelSpecificAdd'") != std::string::npos)
-            continue;  // lambda and the margin are not of samples
+              tested.text.find("'LabelSpecificAdd'") != std::string::npos ||
+              tested.text.find("'LabelSpecificRescale'") != std::string::npos)
+            continue;  // lambda, the margin and the factor are not of samples
           for (const Values& values : found)
             for (const double value : values)
               EXPECT_EQ(value, 0) << "parameter gradients and losses of nothing";
@@ -401,6 +402,48 @@ TEST(EveryLayer, GivesTheSameBitsOnAnAsynchronousStream) {
       EXPECT_EQ(run_batch(bench, tested, batch), run_batch(inline_bench, tested, batch));
     }
   }
+}
+
+/// As the executor runs some samples at a time: the layer is not told.
+TEST(EveryLayerBySample, GivesPartsOfTheBatchTheirValues) {
+  int layers = 0;
+  for (const AnyBatch& tested : every_layer()) {
+    SCOPED_TRACE(tested.text);
+    BenchOptions options;
+    options.phase = Phase::test;
+    Bench bench(tested.text, tested.shapes(4), tested.outputs, options);
+    if (!bench.layer().traits().by_sample || bench.layer().traits().view != View::none) continue;
+    ++layers;
+    run_batch(bench, tested, 4);
+    bench.forward();
+    std::vector<Values> expected;
+    for (std::size_t k = 0; k < bench.outputs.size(); ++k) expected.push_back(bench.output(k));
+    std::vector<Blob*> blobs(bench.inputs.begin(), bench.inputs.end());
+    blobs.insert(blobs.end(), bench.outputs.begin(), bench.outputs.end());
+    std::vector<Tensor> whole;
+    for (const Blob* blob : blobs) whole.push_back(blob->data);
+    for (const Blob* output : bench.outputs) {
+      Tensor data = output->data;
+      ops::fill(bench.context(), data, -77);
+    }
+    for (const auto& [first, count] : {std::pair{0, 3}, std::pair{3, 1}}) {
+      for (std::size_t k = 0; k < blobs.size(); ++k) {
+        Shape part = whole[k].shape();
+        const std::int64_t each = part.count() / 4;
+        part.set_dim(0, count * part[0] / 4);
+        blobs[k]->data = whole[k].slice(first * each, part, whole[k].layout());
+        blobs[k]->shape = part;
+      }
+      bench.layer().forward(bench.pass, bench.inputs, bench.outputs);
+    }
+    for (std::size_t k = 0; k < blobs.size(); ++k) {
+      blobs[k]->data = whole[k];
+      blobs[k]->shape = whole[k].shape();
+    }
+    for (std::size_t k = 0; k < bench.outputs.size(); ++k)
+      expect_near(bench.output(k), expected[k], 1e-12);  // products may be summed up in another order
+  }
+  EXPECT_GT(layers, 20);
 }
 
 TEST(EveryFollower, GivesTheSameValuesInEitherLayout) {

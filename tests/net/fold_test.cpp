@@ -203,6 +203,17 @@ TEST(Fold, InnerProducts) {
   }
 }
 
+/// The factors and rows that are stored are not those that a pass computes with.
+TEST(Fold, LeavesRowsOfLengthOneAndFactorsWithinLimits) {
+  const std::string product =
+                        "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' "
+                        "inner_product_param { num_output: 5 ",
+                    scale = "layer { name: 'scale' type: 'Scale' bottom: 'ip' top: 'y' scale_param { ";
+  EXPECT_THAT(fold_and_run(product + "} } " + scale + "} }").gone, ElementsAre("scale"));
+  EXPECT_THAT(fold_and_run(product + "normalize: true } } " + scale + "} }").gone, IsEmpty());
+  EXPECT_THAT(fold_and_run(product + "} } " + scale + "min_value: 0.5 } }").gone, IsEmpty());
+}
+
 /// Only what works on the axis that holds the outputs of the layer before.
 TEST(Fold, OtherAxes) {
   const std::string product =

@@ -48,6 +48,18 @@ TEST(ForkSettings, ThoseOfDeepLabAndJacintoAreSaidOnce) {
   EXPECT_EQ(logged("quantize: false layer { name: 'a' type: 'ReLU' strict_dim: true }"), "");
 }
 
+TEST(ForkSettings, OfASoftmaxInNormalizeHaveNone) {
+  const auto logged = [](const std::string& text) {
+    ::testing::internal::CaptureStderr();
+    warn_of_fork_settings(io::parse_net_text(text, "net"));
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const std::string setting = " softmax_param { normalize_type: 'L2' } }";
+  EXPECT_THAT(logged("layer { name: 'n' type: 'Normalize'" + setting),
+              HasSubstr("layer \"n\": softmax_param has no effect in a Normalize layer"));
+  EXPECT_EQ(logged("layer { name: 'n' type: 'Normalize' } layer { name: 's' type: 'Softmax'" + setting), "");
+}
+
 TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
   const auto net = io::parse_net_text(
       "debug_info: true\n"
@@ -60,7 +72,10 @@ TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
       "}\n"
       "layer { name: 'scale' type: 'Scale' bottom: 'c' top: 'c' scale_param { bias_term: true } }\n"
       "layer { name: 'memory' type: 'MemoryData' transform_param { scale: 0.5 } }\n"
-      "layer { name: 'cut' type: 'Crop' }\n"
+      "layer { name: 'padded' type: 'Convolution' bottom: 'x' top: 'padded' convolution_param { pad: 5 "
+      "kernel_size: 3 } }\n"
+      "layer { name: 'cut' type: 'Crop' bottom: 'padded' bottom: 'x' top: 'cut' }\n"
+      "layer { name: 'uncut' type: 'Crop' bottom: 'x' bottom: 'x' top: 'uncut' }\n"
       "layer { name: 'cut_at' type: 'Crop' crop_param { } }\n"
       "layer { name: 'max' type: 'Eltwise' eltwise_param { operation: MAX coeff: 2 coeff: 3 } }\n"
       "layer { name: 'sum' type: 'Eltwise' eltwise_param { coeff: 2 coeff: 3 } }\n"
@@ -90,7 +105,9 @@ TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
           AllOf(HasSubstr("layer \"zero\": filler of batch_norm_param has no effect"),
                 HasSubstr("a filler in its scale_param does here")),
           HasSubstr("layer \"memory\": transform_param of a MemoryData layer has no effect"),
-          HasSubstr("layer \"cut\": a Crop without crop_param cuts from the first row and column on"),
+          AllOf(HasSubstr("a Crop without crop_param cuts from the first row and column on"),
+                HasSubstr("layer \"cut\" from 4, 4 on: if the net is for one of them"),
+                HasSubstr("automatic_offset: true")),
           HasSubstr("layer \"max\": coeff of eltwise_param has no effect with MAX"),
           HasSubstr("layer \"plain\": class_weighting has no effect without weight_by_label_freqs"),
           HasSubstr("layer \"conv\" and 1 more: the scale of a filler")));

@@ -56,6 +56,41 @@ TEST(NetRefusal, ReductionsOfTheBatchOnSeveralDevices) {
   EXPECT_NO_THROW(bench.make(sum + "} layer { name: 'p' type: 'Power' bottom: 'r' top: 'p' }", options));
 }
 
+TEST(NetRefusal, RowsOfTheBatchOnSeveralDevices) {
+  NetOptions options = f64_options();
+  options.devices = 2;
+  const std::string
+      rows =
+          "layer { name: 'w' type: 'Parameter' top: 'w' parameter_param { shape { dim: 3 dim: 2 } } } "
+          "layer { name: 'v' type: 'ReLU' bottom: 'w' top: 'v' } ",
+      end = "' top: 'y' inner_product_param { bias_term: false } }";
+  const std::string batch =
+      "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 4 dim: 2 } } } " + rows;
+  for (const char* type : {"InnerProduct", "InnerDistance"}) {
+    const std::string layer = batch + "layer { name: 'p' type: '" + type + "' bottom: 'x' bottom: '";
+    EXPECT_THAT(refusal(layer + "x" + end, options),
+                HasSubstr("compares each sample with all of input 2, of which each device has a share"));
+    NetBench bench;
+    EXPECT_NO_THROW(bench.make(layer + "v" + end, options));
+    options.devices = 1;
+    EXPECT_NO_THROW(bench.make(layer + "x" + end, options));
+    options.devices = 2;
+  }
+}
+
+TEST(NetRefusal, NormalizedParametersThatAreShared) {
+  const std::string data =
+      "layer { name: 'x' type: 'Input' top: 'x' input_param { shape { dim: 4 dim: 2 } } } ";
+  const auto product = [](const std::string& name) {
+    return "layer { name: '" + name + "' type: 'InnerProduct' bottom: 'x' top: '" + name +
+           "' param { name: 'w' } inner_product_param { num_output: 2 bias_term: false normalize: true } } ";
+  };
+  EXPECT_THAT(
+      refusal(data + product("a") + product("b")),
+      HasSubstr("parameter \"w\" is shared by layer \"a\" (InnerProduct) and layer \"b\" (InnerProduct), "
+                "which is not possible where it is normalized"));
+}
+
 TEST(NetRefusal, AnEmptyPhase) {
   EXPECT_THAT(refusal("layer { name: 'in' type: 'Input' top: 'x' include { phase: TEST } }"),
               HasSubstr("no layer for phase TRAIN"));

@@ -31,6 +31,12 @@ Case recurrent(const std::string& type, const std::string& settings, std::vector
   return made;
 }
 
+Case lstm_of_oh(const std::string& settings, const std::vector<Shape>& shapes) {
+  Case made = one("Lstm", "lstm_param { num_output: 3 " + settings + " }", shapes, Inputs::signed_values);
+  made.parameters = Inputs::signed_values;
+  return made;
+}
+
 /// What maximum pooling with `windows` and a second layer that undoes it make of planes.
 Case undone(const std::string& windows, const std::string& layer, const Shape& shape = {2, 3, 4, 6}) {
   return {"layer { name: 'pool' type: 'Pooling' bottom: 'x0' top: 'small' top: 'mask' pooling_param { " +
@@ -173,6 +179,11 @@ std::vector<Case> all_cases() {
       recurrent("LSTM", "", {}, 1, 1),
       recurrent("LSTM", "", {{2, 3, 2}}),  // a static input
       recurrent("LSTM", "expose_hidden: true", {{2, 6}, {1, 2, 3}, {1, 2, 3}}, 3),
+      lstm_of_oh("", {{4, 2, 5}}),
+      lstm_of_oh("", {{1, 2, 5}}),
+      lstm_of_oh("clipping_threshold: 0.1", {{4, 2, 5}, {4, 2}}),
+      lstm_of_oh("batch_size: 2", {{8, 5, 1, 1}, {8, 1}}),
+      lstm_of_oh("", {{4, 5}}),
       recurrent("RNN", ""),
       recurrent("RNN", "", {{2, 6}}),
       recurrent("RNN", "expose_hidden: true", {{1, 2, 3}}, 2),
@@ -377,6 +388,11 @@ TEST_F(Onnx, RefusesByName) {
   EXPECT_THAT(refused(one("Pooling", "pooling_param { kernel_size: 1 stride: 3 }", {{1, 1, 5, 5}})),
               HasSubstr("the last window of 1 begins at 6, outside of the 5 values"));
   EXPECT_THAT(refused(one("ArgMax", "argmax_param { top_k: 2 }")), HasSubstr("top_k or out_max_val"));
+  EXPECT_THAT(refused(one("InnerProduct", "inner_product_param { num_output: 2 normalize: true }")),
+              HasSubstr("layer \"it\" (InnerProduct): normalize; ONNX cannot express it"));
+  EXPECT_THAT(refused(one("InnerProduct", "inner_product_param { bias_term: false }", {{1, 2}, {3, 2}})),
+              HasSubstr("weights as second input"));
+  EXPECT_THAT(refused(one("Scale", "scale_param { max_value: 2 }")), HasSubstr("min_value or max_value"));
   EXPECT_THAT(refused(one("Dropout", "phase: TRAIN")), HasSubstr("has phase: TRAIN"));
   EXPECT_THAT(refused(one("BatchNorm", "batch_norm_param { use_global_stats: false }")),
               HasSubstr("statistics of the batch"));

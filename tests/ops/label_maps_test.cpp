@@ -156,9 +156,27 @@ TEST_P(LabelMaps, AddsAtLabels) {
   }
   EXPECT_GT(added, 20);
   EXPECT_LT(added, 120);
-  const Tensor given = make({positions}, labels);
+  const Tensor given = make({positions}, labels), bias = make({1}, {-0.25});
   Tensor y = make({positions * over.channels}, x), noted = f64({0, 0, 0});
-  ops::add_at_labels(context(), given, over, -0.25, y, noted);
+  ops::add_at_labels(context(), given, over, bias, y, noted);
+  expect_near(values(y), expected, epsilon());
+  EXPECT_EQ(values(noted)[2], 3);
+}
+
+TEST_P(LabelMaps, RescalesByLabels) {
+  const Channels over{2, 3, 70};
+  const std::int64_t positions = over.outer * over.inner;
+  const Values x = rounded(random_values(positions * over.channels, 1));
+  Values labels = integers(positions, 3, 0, 3), expected = x;
+  labels[1] = 3;  // no class
+  for (std::int64_t i = 0; i < std::ssize(x); ++i) {
+    const std::int64_t row = i / over.inner, at = row / over.channels * over.inner + i % over.inner;
+    const bool own = labels[static_cast<std::size_t>(at)] == static_cast<double>(row % over.channels);
+    expected[static_cast<std::size_t>(i)] *= own ? 0.5 : -2;
+  }
+  const Tensor given = make({positions}, labels), own = make({1}, {0.5});
+  Tensor y = make({positions * over.channels}, x), noted = f64({0, 0, 0});
+  ops::rescale_by_labels(context(), y, given, over, own, -2, y, noted);  // in place
   expect_near(values(y), expected, epsilon());
   EXPECT_EQ(values(noted)[2], 3);
 }

@@ -130,7 +130,7 @@ TEST_P(LossTest, LabelsOutOfRangeAreNamedAndNeverRead) {
     Tensor of_loss = nothing_noted(), of_accuracy = nothing_noted();
     ops::softmax_loss_forward(context(), probabilities, tags, over, {}, partial, of_loss);
     ops::softmax_loss_backward(context(), probabilities, tags, over, {}, grad_loss, divisor, dx);
-    ops::accuracy_counts(context(), probabilities, tags, over, {}, 1, counts, of_accuracy);
+    ops::accuracy_counts(context(), probabilities, tags, over, {}, 1, false, counts, of_accuracy);
     expect_near(values(partial), {4 * std::log(4), 4}, 1e-12);
     EXPECT_EQ(values(counts)[1], 4);
     for (const Tensor& noted : {of_loss, of_accuracy}) {
@@ -160,7 +160,7 @@ TEST_P(LossTest, TheFirstNoteStaysUntilItIsCleared) {
   const auto pass = [&](const Values& labels) {
     const Tensor tags = make({2}, labels);
     ops::softmax_loss_forward(context(), scores, tags, over, {}, partial, of_loss);
-    ops::accuracy_counts(context(), scores, tags, over, {}, 1, counts, of_accuracy);
+    ops::accuracy_counts(context(), scores, tags, over, {}, 1, false, counts, of_accuracy);
     EXPECT_EQ(values(of_loss), values(of_accuracy));  // before the labels are destroyed
     return values(of_loss);
   };
@@ -270,16 +270,23 @@ TEST_P(LossTest, AccuracyCountsOtherClassesAtLeastAsGood) {
       }
     const Tensor x = make({4, 3, 2}, scores), tags = make({4, 2}, labels);
     Tensor counts(device(), {8}, DType::f64), noted = nothing_noted();
-    ops::accuracy_counts(context(), x, tags, over, {true, 9}, top_k, counts, noted);
+    ops::accuracy_counts(context(), x, tags, over, {true, 9}, top_k, false, counts, noted);
     EXPECT_EQ(values(counts), expected);
   }
   // Ties count against the prediction.
   const Tensor equal = make({1, 3, 1}, {1, 1, 1}), tag = make({1}, {0});
   Tensor counts(device(), {8}, DType::f64), noted = nothing_noted();
-  ops::accuracy_counts(context(), equal, tag, {1, 3, 1}, {}, 1, counts, noted);
+  ops::accuracy_counts(context(), equal, tag, {1, 3, 1}, {}, 1, false, counts, noted);
   EXPECT_EQ(values(counts)[0], 0);
-  ops::accuracy_counts(context(), equal, tag, {1, 3, 1}, {}, 3, counts, noted);
+  ops::accuracy_counts(context(), equal, tag, {1, 3, 1}, {}, 3, false, counts, noted);
   EXPECT_EQ(values(counts)[0], 1);
+  ops::accuracy_counts(context(), equal, tag, {1, 3, 1}, {}, 1, true, counts, noted);
+  EXPECT_EQ(values(counts)[0], 0);
+  const Tensor rising = make({1, 3, 1}, {1, 2, 3});
+  for (const bool least_wins : {false, true}) {
+    ops::accuracy_counts(context(), rising, tag, {1, 3, 1}, {}, 1, least_wins, counts, noted);
+    EXPECT_EQ(values(counts)[0], least_wins ? 1 : 0);
+  }
 }
 
 TEST_P(LossTest, EmptyBatch) {
@@ -292,7 +299,7 @@ TEST_P(LossTest, EmptyBatch) {
   ops::softmax_backward(context(), none, none, over, y);
   ops::softmax_loss_forward(context(), none, labels, over, {}, partial, noted);
   ops::softmax_loss_backward(context(), none, labels, over, {}, grad_loss, divisor, y);
-  ops::accuracy_counts(context(), none, labels, over, {}, 1, counts, noted);
+  ops::accuracy_counts(context(), none, labels, over, {}, 1, false, counts, noted);
   EXPECT_EQ(values(partial), Values(2, 0.0));
   EXPECT_EQ(values(counts), Values(8, 0.0));
   EXPECT_EQ(values(noted), Values(3, 0.0));

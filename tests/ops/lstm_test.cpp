@@ -68,22 +68,46 @@ TEST_P(Lstm, IsItsFormulaCellByCell) {
       const Tensor dc = with_dc ? make({rows, width}, expected.dc) : Tensor(),
                    dh = with_dh ? make({rows, width}, expected.dh) : Tensor();
       Tensor dgates = empty({rows, 4 * width}), dbefore = empty({rows, width}), none;
-      ops::lstm_backward(context(), activated, cont, before, c, dc, dh, dgates, dbefore);
+      ops::lstm_backward(context(), activated, cont, before, c, dc, dh, dgates, dbefore, 0);
       expect_near(values(dgates), expected.dgates, 16 * epsilon());
       expect_near(values(dbefore), expected.dbefore, 16 * epsilon());
       Tensor only_gates = empty({rows, 4 * width}), only_before = empty({rows, width});
-      ops::lstm_backward(context(), activated, cont, before, c, dc, dh, only_gates, none);
-      ops::lstm_backward(context(), activated, cont, before, c, dc, dh, none, only_before);
+      ops::lstm_backward(context(), activated, cont, before, c, dc, dh, only_gates, none, 0);
+      ops::lstm_backward(context(), activated, cont, before, c, dc, dh, none, only_before, 0);
       EXPECT_EQ(values(only_gates), values(dgates));
       EXPECT_EQ(values(only_before), values(dbefore));
       if (!with_dc) continue;
       Tensor over_gates = make({rows, 4 * width}, values(activated)),
              over_dc = make({rows, width}, expected.dc);
-      ops::lstm_backward(context(), over_gates, cont, before, c, over_dc, dh, over_gates, over_dc);
+      ops::lstm_backward(context(), over_gates, cont, before, c, over_dc, dh, over_gates, over_dc, 0);
       EXPECT_EQ(values(over_gates), values(dgates)) << "in place";
       EXPECT_EQ(values(over_dc), values(dbefore)) << "in place";
     }
   }
+}
+
+TEST_P(Lstm, HoldsGradientsOfGatesWithinABound) {
+  constexpr std::int64_t kRows = 33, kWidth = 129;
+  Reference expected(kRows, kWidth);
+  const Tensor gates = make({kRows, 4 * kWidth}, expected.gates), cont = make({kRows}, expected.cont),
+               before = make({kRows, kWidth}, expected.before), dc = make({kRows, kWidth}, expected.dc),
+               dh = make({kRows, kWidth}, expected.dh);
+  Tensor activated = empty({kRows, 4 * kWidth}), c = empty({kRows, kWidth}), h = empty({kRows, kWidth}),
+         free = empty({kRows, 4 * kWidth}), held = empty({kRows, 4 * kWidth}),
+         free_before = empty({kRows, kWidth}), held_before = empty({kRows, kWidth});
+  ops::lstm_forward(context(), gates, cont, before, activated, c, h);
+  ops::lstm_backward(context(), activated, cont, before, c, dc, dh, free, free_before, 0);
+  ops::lstm_backward(context(), activated, cont, before, c, dc, dh, held, held_before, 0.0625);
+  std::vector<double> within = values(free);
+  int changed = 0;
+  for (double& value : within) {
+    const double bounded = std::clamp(value, -0.0625, 0.0625);
+    changed += bounded != value ? 1 : 0;
+    value = bounded;
+  }
+  EXPECT_GT(changed, 100);
+  EXPECT_EQ(values(held), within);
+  EXPECT_EQ(values(held_before), values(free_before));
 }
 
 TEST_P(Lstm, RefusesTensorsThatDoNotFit) {

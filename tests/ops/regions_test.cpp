@@ -48,15 +48,21 @@ std::int64_t clip(double value, std::int64_t most) {
   return static_cast<std::int64_t>(std::min(std::max(value, 0.0), static_cast<double>(most)));
 }
 
-TEST_P(RegionsTest, MaximumFollowsFastRcnn) {
-  const ops::RegionBins bins{3, 2, 0.5, 0};
+class PaddedRegionsTest : public RegionsTest {
+ protected:
+  void check_maximum(double pad);
+};
+
+void PaddedRegionsTest::check_maximum(double pad) {
+  const ops::RegionBins bins{3, 2, 0.5, 0, pad};
   const Shape in{kImages, 3, kHeight, kWidth}, out{kRegions, 3, 3, 2};
   const Numbers x = rounded(random_values(in.count(), 1)), dy = rounded(random_values(out.count(), 2));
   Numbers y(static_cast<std::size_t>(out.count()), 0.0), mask(y.size(), -1.0), dx(x.size(), 0.0);
   for_each_bin(out, [&](std::size_t i, std::int64_t c, std::int64_t row, std::int64_t column, const Box& b) {
-    const double left = std::round(b.x1 * 0.5), top = std::round(b.y1 * 0.5);
-    const double w = std::max(std::round(b.x2 * 0.5) - left + 1, 1.0) / 2;
-    const double h = std::max(std::round(b.y2 * 0.5) - top + 1, 1.0) / 3;
+    const double more_x = (b.x2 - b.x1 + 1) * pad, more_y = (b.y2 - b.y1 + 1) * pad;
+    const double left = std::round((b.x1 - more_x) * 0.5), top = std::round((b.y1 - more_y) * 0.5);
+    const double w = std::max(std::round((b.x2 + more_x) * 0.5) - left + 1, 1.0) / 2;
+    const double h = std::max(std::round((b.y2 + more_y) * 0.5) - top + 1, 1.0) / 3;
     const double tiny = 1e-9;  // the bins' borders are fractions
     const std::int64_t r0 = clip(std::floor(static_cast<double>(row) * h + tiny) + top, kHeight),
                        r1 = clip(std::ceil(static_cast<double>(row + 1) * h - tiny) + top, kHeight),
@@ -79,6 +85,55 @@ TEST_P(RegionsTest, MaximumFollowsFastRcnn) {
     EXPECT_EQ(values(chosen), mask);
     ops::region_maximum_backward(context(), bins, above, regions, chosen, gradient);
     expect_near(values(gradient), dx, 64 * epsilon());
+  }
+}
+
+TEST_P(PaddedRegionsTest, MaximumFollowsFastRcnn) { check_maximum(0); }
+TEST_P(PaddedRegionsTest, MaximumFollowsMsCnn) { check_maximum(0.25); }
+
+/// Cascade R-CNN's ROIAlign, as it is described.
+TEST_P(RegionsTest, GridFollowsCascadeRcnn) {
+  const Shape in{kImages, 3, kHeight, kWidth}, out{kRegions, 3, 3, 4};
+  const Numbers x = rounded(random_values(in.count(), 1)), dy = rounded(random_values(out.count(), 2));
+  for (const double pad : {0.0, 0.125}) {
+    const ops::RegionBins bins{3, 4, 0.375, 0, pad};
+    Numbers y(static_cast<std::size_t>(out.count()), 0.0), dx(x.size(), 0.0);
+    int inside = 0;
+    for_each_bin(out, [&](std::size_t i, std::int64_t c, std::int64_t row, std::int64_t column,
+                          const Box& b) {
+      const auto place_of = [&](double from, double to, std::int64_t point, std::int64_t last) {
+        const double more = (to - from + 1) * pad;
+        const double begin = (from - more) * 0.375 - 0.5, end = (to + more) * 0.375 - 0.5;
+        return end > begin ? begin + static_cast<double>(point) * (end - begin) / static_cast<double>(last)
+                           : -1.0;
+      };
+      double at_y = place_of(b.y1, b.y2, row, 2), at_x = place_of(b.x1, b.x2, column, 3);
+      if (at_y < -0.5 || at_y > kHeight - 0.5 || at_x < -0.5 || at_x > kWidth - 0.5) return;
+      ++inside;
+      const auto clamped = [](double value, std::int64_t length) {
+        return std::min(std::max(value, 0.0), static_cast<double>(length - 1));
+      };
+      for (const double low_y : {0.0, 1.0})
+        for (const double low_x : {0.0, 1.0}) {
+          const double in_y = clamped(at_y, kHeight), in_x = clamped(at_x, kWidth);
+          const double part_y = in_y - clamped(std::floor(at_y), kHeight),
+                       part_x = in_x - clamped(std::floor(at_x), kWidth);
+          const auto pixel_y = static_cast<std::int64_t>(clamped(std::floor(at_y) + low_y, kHeight)),
+                     pixel_x = static_cast<std::int64_t>(clamped(std::floor(at_x) + low_x, kWidth));
+          const double weight = (low_y > 0 ? part_y : 1 - part_y) * (low_x > 0 ? part_x : 1 - part_x);
+          y[i] += weight * x[place(b.image, 3, c, pixel_y, pixel_x)];
+          dx[place(b.image, 3, c, pixel_y, pixel_x)] += weight * dy[i];
+        }
+    });
+    EXPECT_GT(inside, 30);
+    for (const Layout layout : kLayouts) {
+      const Tensor input = make(in, x, layout), above = make(out, dy, layout), regions = rois();
+      Tensor output = empty(out, layout), gradient = empty(in, layout);
+      ops::region_grid(context(), bins, input, regions, output);
+      expect_near(values(output), y, 128 * epsilon());
+      ops::region_grid_backward(context(), bins, above, regions, gradient);
+      expect_near(values(gradient), dx, 128 * epsilon());
+    }
   }
 }
 
@@ -198,6 +253,10 @@ void RegionLayouts::compare(const Sizes& sizes, const Numbers& rois, double tole
     results.push_back(values(output));
     ops::region_average_backward(context(), bins, above, regions, gradient);
     results.push_back(values(gradient));
+    ops::region_grid(context(), bins, input, regions, output);
+    results.push_back(values(output));
+    ops::region_grid_backward(context(), bins, above, regions, gradient);
+    results.push_back(values(gradient));
     ops::region_votes(context(), bins, votes, regions, output);
     results.push_back(values(output));
     ops::region_votes_backward(context(), bins, above, regions, of_votes);
@@ -254,6 +313,15 @@ TEST_P(RegionsTest, SurviveNoRegionsAndWildOnes) {
     dx = make(in, unwritten, layout);
     ops::region_average_backward(context(), bins, y, roi, dx);
     expect_finite(dx);
+    for (const double pad : {0.0, 0.5}) {
+      const ops::RegionBins grid{2, 2, 1, 1, pad};
+      ops::region_grid(context(), grid, x, roi, y);
+      EXPECT_EQ(values(y)[47], 0);
+      expect_finite(y);
+      dx = make(in, unwritten, layout);
+      ops::region_grid_backward(context(), grid, y, roi, dx);
+      expect_finite(dx);
+    }
     ops::region_votes(context(), bins, x, roi, votes);
     EXPECT_EQ(values(votes)[0], 1);
     EXPECT_EQ(values(votes)[11], 0);
@@ -263,6 +331,7 @@ TEST_P(RegionsTest, SurviveNoRegionsAndWildOnes) {
 
     ops::region_maximum(context(), bins, x, no_roi, none, no_mask);
     ops::region_average(context(), bins, x, no_roi, none);
+    ops::region_grid(context(), bins, x, no_roi, none);
     ops::region_votes(context(), bins, x, no_roi, no_votes);
     dx = make(in, unwritten, layout);
     ops::region_maximum_backward(context(), bins, none, no_roi, no_mask, dx);
@@ -337,7 +406,27 @@ TEST_P(RegionsTest, PriorBoxesCoverEveryPosition) {
   expect_near(values(y), expected, 2 * epsilon());
 }
 
+TEST_P(RegionsTest, DenserPriorBoxesLieAtTheLowerEdge) {
+  const Numbers sizes = {2, 2, 8, 4};
+  ops::PriorBoxes boxes{2, 3, 10, 20, 5, 6, 0.25, false, {0.1, 0.1, 0.2, 0.3}, true};
+  const Tensor on_device = make_as(DType::f64, {2, 2}, sizes);
+  Tensor y = empty({1, 2, 96});
+  ops::prior_boxes(context(), boxes, on_device, y);
+  Numbers expected;
+  for (int row = 0; row < 2; ++row)
+    for (int column = 0; column < 3; ++column)
+      for (std::size_t b = 0; b < 2; ++b)
+        for (const double centre_y : {(row + 0.25) * 5, (row + 1.0) * 5})
+          for (const double side : {-1.0, 1.0}) {
+            expected.push_back(((column + 0.25) * 6 + side * sizes[2 * b] / 2) / 20);
+            expected.push_back((centre_y + side * sizes[2 * b + 1] / 2) / 10);
+          }
+  for (int i = 0; i < 24; ++i) expected.insert(expected.end(), {0.1, 0.1, 0.2, 0.3});
+  expect_near(values(y), expected, 2 * epsilon());
+}
+
 BANYAN_ON_ALL_DEVICES(RegionsTest);
+BANYAN_ON_ALL_DEVICES(PaddedRegionsTest);
 BANYAN_ON_ALL_DEVICES(RegionLayouts);
 
 }  // namespace

@@ -38,8 +38,16 @@ TEST(MadeUpData, IsZeroWhereNoGradientFlows) {
 TEST(MadeUpData, TopsWithoutAShapeHaveTheEntriesOfTheFirstThatHasOne) {
   caffe::LayerParameter source;
   for (const char* top : {"a", "b", "c"}) source.add_top(top);
-  const Shapes two = {{"b", Shape{4, 3}}, {"c", Shape{5}}, {"other", Shape{9}}};
-  EXPECT_EQ(stand_in_shapes(source, two), (std::vector<Shape>{Shape{4}, Shape{4, 3}, Shape{5}}));
+  const Shapes two = {{"a", Shape{4, 3}}, {"c", Shape{5}}, {"other", Shape{9}}};
+  EXPECT_EQ(stand_in_shapes(source, two), (std::vector<Shape>{{4, 3}, Shape{4}, Shape{5}}));
+  source.set_name("s");
+  try {
+    stand_in_shapes(source, {{"b", Shape{4, 3}}});
+    ADD_FAILURE() << "images do not follow labels";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("the shape of \"b\", but not of \"a\", which layer \"s\""),
+              std::string::npos);
+  }
   EXPECT_TRUE(stand_in_shapes(source, {{"other", Shape{9}}}).empty());
 }
 
@@ -77,7 +85,7 @@ TEST(MadeUpData, BoxesLieInTheImagesThatADetectionNetGets) {
   add_missing_data(net, state, true, shapes);
   EXPECT_NE(testing::internal::GetCapturedStderr().find("a program fills its blobs; constant values"),
             std::string::npos);
-  EXPECT_EQ(shapes, (Shapes{{"data", {1, 3, 600, 1000}}, {"im_info", {1, 3}}, {"gt_boxes", {2, 5}}}));
+  EXPECT_EQ(shapes, (Shapes{{"data", {1, 3, 608, 1024}}, {"im_info", {1, 3}}, {"gt_boxes", {2, 5}}}));
   make_up_data(net, {{"data", Shape{1, 3, 40, 80}}});
   ModelOptions options;
   options.model = testing::TempDir() + "boxes_" + std::to_string(::getpid()) + ".prototxt";
@@ -122,7 +130,7 @@ TEST(MadeUpData, OfPythonLayersFollowsTheImagesThatAreGiven) {
           "made.prototxt")
           .layer(0);
   EXPECT_EQ(stand_in_shapes(fast, {{"labels", Shape{7}}}),
-            (std::vector<Shape>{{2, 3, 600, 1000}, {7, 5}, Shape{7}, {7, 8}}));
+            (std::vector<Shape>{{2, 3, 608, 1024}, {7, 5}, Shape{7}, {7, 8}}));
 }
 
 TEST(MadeUpData, OfMemoryDataFollowsWhatIsGiven) {
@@ -167,6 +175,11 @@ TEST(MissingData, ShapesFollowFromSettings) {
       (Shape{4, 3, 2, 3}));
   EXPECT_EQ(shape_of("image_data_param { source: 'list' batch_size: 4 }").axes(), 0);
   EXPECT_EQ(shape_of("image_data_param { batch_size: 4 new_height: 6 new_width: 5 }").axes(), 0);
+  const auto clips = io::parse_net_text(
+      "layer { name: 'd' type: 'VideoData' top: 'd' video_data_param { source: 'list' batch_size: 4 "
+      "new_length: 16 new_height: 6 new_width: 5 use_image: true } }",
+      "made.prototxt");
+  EXPECT_EQ(shape_of_missing(clips.layer(0)), (Shape{4, 3, 16, 6, 5}));
 }
 
 TEST(MadeUpData, StandsInForSourcesOfBranchesAndSaysWhatTheyAre) {
@@ -183,7 +196,7 @@ TEST(MadeUpData, StandsInForSourcesOfBranchesAndSaysWhatTheyAre) {
   const std::string logged = testing::internal::GetCapturedStderr();
   for (const auto& layer : net.layer()) EXPECT_EQ(layer.type(), "DummyData");
   for (const char* part :
-       {"\"DenseImageData\" of SegNet", "is that of C3D's VIDEO_DATA", "has settings of C3D's VIDEO_DATA"})
+       {"\"DenseImageData\" of SegNet", "use_image must be true", "has settings of C3D's VIDEO_DATA"})
     EXPECT_NE(logged.find(part), std::string::npos) << part << "\n" << logged;
 }
 

@@ -85,7 +85,9 @@ layer { name: 'cont' type: 'Reshape' bottom: 'dark' top: 'cont' reshape_param { 
 layer { name: 'whole' type: 'InnerProduct' bottom: 'data' top: 'whole' inner_product_param { num_output: 4 weight_filler { type: 'xavier' } } }
 layer { name: 'lstm' type: 'LSTM' bottom: 'x' bottom: 'cont' bottom: 'whole' top: 'lstm' recurrent_param {
   num_output: 5 weight_filler { type: 'uniform' min: -0.3 max: 0.3 } bias_filler { value: 0.1 } } }
-layer { name: 'rnn' type: 'RNN' bottom: 'lstm' bottom: 'cont' top: 'rnn' recurrent_param {
+layer { name: 'anew' type: 'Lstm' bottom: 'lstm' top: 'anew' lstm_param {
+  num_output: 5 clipping_threshold: 0.0005 weight_filler { type: 'uniform' min: -0.4 max: 0.4 } bias_filler { value: 0.1 } } }
+layer { name: 'rnn' type: 'RNN' bottom: 'anew' bottom: 'cont' top: 'rnn' recurrent_param {
   num_output: 6 weight_filler { type: 'uniform' min: -0.5 max: 0.5 } } }
 layer { name: 'drop' type: 'Permute' bottom: 'rnn' top: 'drop' permute_param { order: 1 order: 0 order: 2 } }
 )";
@@ -107,6 +109,21 @@ layer { name: 'reversal8' type: 'GradientScaler' bottom: 'face8' top: 'reversal8
   gradient_scaler_param { lower_bound: 0.1 upper_bound: 0.5 alpha: 2 max_iter: 6 } }
 layer { name: 'backwards8' type: 'Reverse' bottom: 'reversal8' top: 'backwards8' reverse_param { axis: 1 } }
 layer { name: 'domain8' type: 'InnerProduct' bottom: 'backwards8' top: 'domain8' inner_product_param { num_output: 5 weight_filler { type: 'xavier' } } }
+layer { name: 'unit8' type: 'InnerProduct' bottom: 'face8' top: 'unit8' inner_product_param {
+  num_output: 5 normalize: true bias_term: false weight_filler { type: 'gaussian_unitball' } } }
+layer { name: 'limited8' type: 'Scale' bottom: 'unit8' top: 'limited8' scale_param {
+  num_axes: 0 min_value: 0.9 max_value: 1 filler { value: 1.2 } } }
+layer { name: 'squares8' type: 'Reduction' bottom: 'face8' top: 'squares8' reduction_param { operation: SUMSQ axis: 1 coeff: 0.1 } }
+layer { name: 'spread8' type: 'ChannelScale' bottom: 'limited8' bottom: 'squares8' top: 'spread8' }
+layer { name: 'add8' type: 'LabelSpecificAdd' bottom: 'spread8' bottom: 'label' top: 'add8' top: 'bias8'
+  label_specific_add_param { bias_base: -0.1 bias_gamma: -0.02 bias_min: -0.4 } }
+layer { name: 'rescale8' type: 'LabelSpecificRescale' bottom: 'add8' bottom: 'label' top: 'rescale8'
+  label_specific_rescale_param { positive_weight_base: 0.9 gamma: 0.05 positive_weight_min: 0.6 } }
+layer { name: 'unit_loss8' type: 'SoftmaxWithLoss' bottom: 'rescale8' bottom: 'label' top: 'unit_loss8' loss_weight: 0.3 }
+layer { name: 'rows8' type: 'Parameter' top: 'rows8' parameter_param { shape { dim: 5 dim: 6 } blob_filler { type: 'gaussian_unitball' } } }
+layer { name: 'distances8' type: 'InnerDistance' bottom: 'face8' bottom: 'rows8' top: 'distances8' inner_distance_param { bias_term: false } }
+layer { name: 'apart8' type: 'GeneralContrastiveLoss' bottom: 'distances8' bottom: 'label' top: 'apart8' top: 'means8' loss_weight: 0.05 loss_weight: 1
+  general_contrastive_loss_param { negative_margin: 3 } }
 layer { name: 'confused8' type: 'SoftmaxWithLoss' bottom: 'domain8' bottom: 'label' top: 'confused8' loss_weight: 0.2 }
 )";
 

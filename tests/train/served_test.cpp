@@ -334,6 +334,11 @@ TEST(Served, WhatCannotBeIsSaidByAll) {
           "name: 'loss' type: 'SoftmaxWithLoss' bottom: 'ip' bottom: 'label' top: 'loss' }"};
   for (const std::string& error : train_served(nothing, {1, 1}).errors)
     EXPECT_THAT(error, HasSubstr("has nothing to learn"));
+  std::string unit = frozen;
+  unit.replace(unit.rfind("inner_product_param { "), 22, "inner_product_param { normalize: true ");
+  for (const std::string& error : train_served({kSolver, unit}, {1, 1}).errors)
+    EXPECT_THAT(error,
+                HasSubstr("normalized or kept within limits are not possible with a parameter server"));
 }
 
 /// The same of a further server.

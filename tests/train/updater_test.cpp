@@ -52,5 +52,29 @@ TEST(Updater, LeavesParametersAndHistoryWhereUpdatesAreDisabled) {
     EXPECT_THAT(after_each_step(false, decoupled, true), testing::ElementsAre(-4, -4, 0));
 }
 
+/// From where the pass computed, not from where the weights are stored.
+TEST(Updater, BeginsFromTheValuesThatThePassUsed) {
+  for (const bool disabled : {false, true}) {
+    PartBench bench;
+    const Tensor used = bench.scalar(2);
+    LearnableParameter parameter;
+    parameter.offset = 0;
+    parameter.count = 1;
+    parameter.used = &used;
+    Tensor value = bench.scalar(-4);
+    SolverSettings solver;
+    solver.update.weight_decay = 0.25;
+    solver.update.disabled = disabled;
+    const std::vector<parallel::Bucket> buckets = {{0, 1, 0, 0}};
+    const std::vector<LearnableParameter> parameters = {parameter};
+    Updater updater(bench.context, solver, parameters, buckets, 0, value, bench.scalar(1));
+    updater.begin(bench.context, 0, 0.5);
+    updater.update(bench.context, 0);
+    double found = 0;
+    copy_to_host(bench.context, value, &found);
+    EXPECT_EQ(found, disabled ? -4 : 2 - 0.5 * (1 + 0.25 * 2));
+  }
+}
+
 }  // namespace
 }  // namespace banyan

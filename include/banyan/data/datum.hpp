@@ -14,6 +14,7 @@ namespace banyan::data {
 /// Fields of a serialized caffe.Datum; `data` points into the serialized bytes.
 struct DatumView {
   std::int32_t channels = 0, height = 0, width = 0, label = 0;
+  std::vector<float> labels;  ///< instead, where there are several, as branches have them
   bool encoded = false;
   std::string_view data;
   std::vector<float> float_data;

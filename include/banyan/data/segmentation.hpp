@@ -21,6 +21,7 @@ struct SegmentationOptions {
   /// image. IMAGE: the label of all pixels. NONE: there is none, and all pixels have ignore_label.
   caffe::ImageDataParameter::LabelType labels = caffe::ImageDataParameter::PIXEL;
   int ignore_label = 255;
+  bool gray_labels = false;  ///< PIXEL: colours of an image of labels become gray
 };
 
 /// A list with a line per image. Throws bad_input `file:line: ...`. Records hold image and label_image.
@@ -35,6 +36,7 @@ class SegmentationWriter : public ItemWriter {
  public:
   struct Options {
     int ignore_label = 255;
+    caffe::ImageDataParameter::LabelValues label_values = caffe::ImageDataParameter::STORED;
     bool pads = true;          ///< else an image that is smaller than the crop is an error
     bool random_crop = false;  ///< training
     bool balance = false;  ///< draw again, up to 10 times, while one label covers more than 80 % of the part

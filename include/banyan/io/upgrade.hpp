@@ -43,6 +43,11 @@ void refuse_fusions(const caffe::NetParameter& net, const std::string& origin);
 /// `relu: true` of a Convolution, Eltwise or BatchNorm (Intel; in BVLC's opencl branch fused_relu, and
 /// fuse_type: FUSED_CONV_RELU of a Convolution) becomes an in-place ReLU layer after it.
 caffe::NetParameter upgrade_fused_relu(caffe::NetParameter net);
+/// Types of branches that compute what a layer here computes become it: ReLU6 a Clip, CuDNNConvolution and
+/// CuDNNDeconvolution (makefile/frcnn), Norm and L2Normalize a Normalize, AutoCrop (RCF) a Crop with
+/// automatic_offset, an Eltwise with one input a Power, MatWrite (DeepLab) a Silence, with a warning, and
+/// HED's ImageLabelmapData an ImageSegData, whose SigmoidCrossEntropyLoss layers get their class_balance.
+caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::string& origin);
 /// The net's bn_stats_batch_size (Intel) becomes stats_batch_size of the BatchNorm layers that do not give
 /// it.
 caffe::NetParameter upgrade_bn_stats(caffe::NetParameter net);
@@ -61,6 +66,7 @@ bool needs_depth_upgrade(const caffe::NetParameter& net);
 bool needs_hole_upgrade(const caffe::NetParameter& net);
 bool needs_dense_list_upgrade(const caffe::NetParameter& net);
 bool needs_fused_relu_upgrade(const caffe::NetParameter& net);
+bool needs_branch_type_upgrade(const caffe::NetParameter& net);
 bool needs_bn_stats_upgrade(const caffe::NetParameter& net);
 bool needs_input_upgrade(const caffe::NetParameter& net);
 bool needs_batch_norm_upgrade(const caffe::NetParameter& net);

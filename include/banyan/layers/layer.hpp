@@ -43,7 +43,11 @@ struct Parameter {
   /// The multiplier that the layer's type imposes whatever the file says (NV BatchNorm's scale: 1); negative:
   /// none.
   double forced_mult = -1;
+  /// Each pass computes with `used` in place of `value`, which it makes of it, and the update begins from
+  /// there: a layer does not write its parameters, because other devices may still read them.
+  bool adjusted = false;
   Tensor value, grad;  ///< bound by the Net; grad stays undefined for statistics and where lr_mult is 0
+  Tensor used;         ///< see `adjusted`; the layer's
 };
 
 /// Caffe's limits on the number of inputs and outputs; -1: no limit.
@@ -118,6 +122,8 @@ struct LayerTraits {
   /// This many leading outputs are the device's shares of global values: those of all replicas are summed for
   /// display (losses, training accuracy).
   int shares = 0;
+  /// Each sample is compared with all of these inputs, from this one on; -1: there are none.
+  int compared_inputs = -1;
   Meets meets = Meets::never;
   std::vector<bool> passes_gradient = {};  ///< per input: its gradient is that of output 0; empty: none
   bool gathers_gradients = false;          ///< the gradient of the input is the sum of those of the outputs

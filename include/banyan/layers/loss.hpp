@@ -55,9 +55,16 @@ class LossLayer : public Layer {
   void find_divisor(Pass& pass, Normalization normalization, std::int64_t positions, std::int64_t samples);
   /// loss[0] = partial_[0] / max(1, divisor_).
   void write_loss(Pass& pass, Blob& loss);
+  /// For divisors that are no counts and may be below 1: loss[0] = partial_[0] / divisor_, 0 where that is 0.
+  void write_exact_loss(Pass& pass, Blob& loss);
+  /// And what the gradients are multiplied by: that of the loss over divisor_.
+  const Tensor& exact_scale(Pass& pass, const Blob& loss);
 
   Tensor partial_;  ///< f64 (2), see ops/loss.hpp
   Tensor divisor_;  ///< f64 (1), of all devices
+
+ private:
+  Tensor gradient_, exact_scale_;
 };
 
 }  // namespace banyan

@@ -74,7 +74,8 @@ std::vector<int> layers_behind(const Graph& graph, int layer);
 
 /// For training on several devices. An output that is a device's share of a value for the whole batch, but no
 /// loss (a Reduction of the batch), must come from the batch and can only be shown or be a loss itself: what
-/// another layer made of the shares would not add up to what it makes of the whole. Throws bad_input.
+/// another layer made of the shares would not add up to what it makes of the whole. Nor can an input with
+/// which all samples are compared come from the batch. Throws bad_input.
 void check_shares(const Graph& graph);
 
 }  // namespace banyan

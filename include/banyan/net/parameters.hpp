@@ -25,6 +25,7 @@ struct LearnableParameter {
       -1;  ///< in elements of the flat buffers; -1 if frozen; in statistics() for statistics
   std::int64_t count = 0;
   bool is_statistic = false;
+  const Tensor* used = nullptr;  ///< Parameter::used of an adjusted parameter
 
   /// Does it have a gradient, in nets with backward?
   bool learns() const { return !is_statistic && lr_mult != 0; }

@@ -63,6 +63,24 @@ inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels
                                const Tensor& divisor, Tensor& dx)>
     infogain_loss_backward{"infogain_loss_backward"};
 
+/// Of distances to all classes: own_weight * min(own_most, max(0, d - own_margin)) for the label's class; for
+/// others nearer than other_margin, other_weight * (other_margin - d), or other_weight * exp(-d) if
+/// `exponential`.
+struct DistanceMargins {
+  double own_margin, own_most, own_weight, other_margin, other_weight;
+  bool exponential;
+};
+/// partial[0]: the sum. means (2, f64): the sums of min(own_most, max(0, d - own_margin)) over the labels'
+/// classes, and of max(0, other_margin - d) over the others, this divided by their number per sample.
+inline constinit Operator<void(const Tensor& distances, const Tensor& labels, const Channels& over,
+                               const DistanceMargins& margins, Tensor& partial, Tensor& means, Tensor& noted)>
+    distance_margins_forward{"distance_margins_forward"};
+/// By the branch's rule a label's distance has a slope between own_margin and own_most.
+inline constinit Operator<void(const Tensor& distances, const Tensor& labels, const Channels& over,
+                               const DistanceMargins& margins, const Tensor& grad_loss, const Tensor& divisor,
+                               Tensor& dx)>
+    distance_margins_backward{"distance_margins_backward"};
+
 /// losses[position]: what each position alone adds to the softmax loss, x being probabilities; with `sigmoid`
 /// the sigmoid cross-entropies of all its scores x with 1 for the label's class and 0 for the others. A label
 /// of no class: 0, or only the others. An ignored label: 0.

@@ -28,6 +28,20 @@ inline constinit Operator<void(const Tensor& a, const Tensor& b, const Tensor& f
                                const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
     pair_backward{"pair_backward"};
 
+/// y (M x N): the distances of each of M rows of x to each of N rows of w, as sums of squared differences, or
+/// of their absolute values.
+inline constinit Operator<void(const Tensor& x, const Tensor& w, bool absolute, std::int64_t length,
+                               Tensor& y)>
+    distances_to_rows{"distances_to_rows"};
+/// Of absolute values: da (rows of a) = keep * da + sum over the rows of b of dy * sign(a - b), an element of
+/// dy being at a's row * a_step + b's row * b_step.
+struct RowPairs {
+  std::int64_t length, a_step, b_step;
+};
+inline constinit Operator<void(const Tensor& a, const Tensor& b, const Tensor& dy, const RowPairs& pairs,
+                               double keep, Tensor& da)>
+    absolute_distances_backward{"absolute_distances_backward"};
+
 /// y[n] = products[n] / sqrt(a_squares[n] b_squares[n]), the cosine of the angle between vectors n; 0 where
 /// one of them has no length. All but y are f64.
 inline constinit Operator<void(const Tensor& products, const Tensor& a_squares, const Tensor& b_squares,

@@ -56,10 +56,25 @@ inline constinit Operator<void(const Tensor& x, const Tensor& labels, const Chan
                                const ChannelBias& bias, Tensor& y, Tensor& noted)>
     bias_channels{"bias_channels"};
 
-/// y at the channel of each position's label += bias, where it is above -bias. A label that is no class adds
-/// nothing.
-inline constinit Operator<void(const Tensor& labels, const Channels& over, double bias, Tensor& y,
+/// A number that changes with the iterations of a run: in iteration i it is shift + scale * (1 + gamma *
+/// (first + i))^power, at least `least` and at most `most`.
+struct IterationSchedule {
+  double shift = 0, scale = 1, gamma = 0, power = 1, least = 0, most = 0;
+  std::int64_t first = 0;
+  std::int64_t passes = 1;  ///< of one iteration
+};
+/// value (1, f32 or f64) for pass `draw`, a number in device memory.
+inline constinit Operator<void(const IterationSchedule& schedule, const std::uint64_t* draw, Tensor& value)>
+    scheduled_value{"scheduled_value"};
+
+/// y at the channel of each position's label += bias[0], where it is above -bias[0]. A label that is no class
+/// adds nothing.
+inline constinit Operator<void(const Tensor& labels, const Channels& over, const Tensor& bias, Tensor& y,
                                Tensor& noted)>
     add_at_labels{"add_at_labels"};
+/// y = x * own[0] at the channel of each position's label, x * others elsewhere. y may be x.
+inline constinit Operator<void(const Tensor& x, const Tensor& labels, const Channels& over, const Tensor& own,
+                               double others, Tensor& y, Tensor& noted)>
+    rescale_by_labels{"rescale_by_labels"};
 
 }  // namespace banyan::ops

@@ -52,9 +52,10 @@ inline constinit Operator<void(const Tensor& numerator, const Tensor& divisor, c
                                Tensor& value)>
     quotient{"quotient"};
 /// counts (2 + 2 channels, f64): correct, counted, then per class correct and counted. Correct: fewer than
-/// top_k other classes score >= the true one. noted as in softmax_loss_forward.
+/// top_k other classes score >= the true one, or, if `least_wins`, <= it. noted as in softmax_loss_forward.
 inline constinit Operator<void(const Tensor& scores, const Tensor& labels, const Channels& over,
-                               const IgnoreLabel& ignore, int top_k, Tensor& counts, Tensor& noted)>
+                               const IgnoreLabel& ignore, int top_k, bool least_wins, Tensor& counts,
+                               Tensor& noted)>
     accuracy_counts{"accuracy_counts"};
 
 }  // namespace banyan::ops

@@ -13,10 +13,11 @@ inline constinit Operator<void(const Tensor& gates, const Tensor& cont, const Te
                                Tensor& activated, Tensor& c, Tensor& h)>
     lstm_forward{"lstm_forward"};
 /// Gradients of `gates` and `before`; none for cont. dgates may be `activated`, dbefore may be dc. Undefined
-/// dc or dh: zeros; undefined dgates or dbefore: not wanted.
+/// dc or dh: zeros; undefined dgates or dbefore: not wanted. Where `bound` is positive, dgates are held in
+/// [-bound, bound].
 inline constinit Operator<void(const Tensor& activated, const Tensor& cont, const Tensor& before,
                                const Tensor& c, const Tensor& dc, const Tensor& dh, Tensor& dgates,
-                               Tensor& dbefore)>
+                               Tensor& dbefore, double bound)>
     lstm_backward{"lstm_backward"};
 
 }  // namespace banyan::ops

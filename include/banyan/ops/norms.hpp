@@ -19,6 +19,9 @@ inline constinit Operator<void(const Tensor& x, const Tensor& squares, const Cha
 inline constinit Operator<void(const Tensor& x, const Tensor& dy, const Tensor& squares,
                                const Tensor& products, const Channels& over, Tensor& dx)>
     divide_by_norm_backward{"divide_by_norm_backward"};
+/// y = x * factors[position], with factors of x's type. y may be x.
+inline constinit Operator<void(const Tensor& x, const Tensor& factors, const Channels& over, Tensor& y)>
+    scale_vectors{"scale_vectors"};
 
 /// From moments (normalization.hpp): mean and 1 / (std + eps) for normalize_forward, with the biased
 /// variance; 1 in its place where `with_variance` is false. stretch[c] (f64) is what the sums of dy * xhat

@@ -12,6 +12,8 @@ struct RegionBins {
   double scale = 1;  ///< pixels of x per pixel of a corner
   /// region_average: points per bin and axis; 0: as many as the bin has pixels, rounded up.
   std::int64_t points = 0;
+  /// region_maximum, region_grid: a region grows by this share of its size, x2 - x1 + 1, on each side.
+  double pad = 0;
 };
 
 /// Fast R-CNN: corners are rounded to pixels, both belong to the region; bins overlap where they share
@@ -31,6 +33,14 @@ inline constinit Operator<void(const RegionBins& bins, const Tensor& x, const Te
     region_average{"region_average"};
 inline constinit Operator<void(const RegionBins& bins, const Tensor& dy, const Tensor& rois, Tensor& dx)>
     region_average_backward{"region_average_backward"};
+
+/// Cascade R-CNN's ROIAlign: y is the bilinear value at each of pooled_h x pooled_w points, the outer ones at
+/// the region's corners moved by half a pixel; 0 for those more than half a pixel outside the image, and
+/// everywhere in a region without extent.
+inline constinit Operator<void(const RegionBins& bins, const Tensor& x, const Tensor& rois, Tensor& y)>
+    region_grid{"region_grid"};
+inline constinit Operator<void(const RegionBins& bins, const Tensor& dy, const Tensor& rois, Tensor& dx)>
+    region_grid_backward{"region_grid_backward"};
 
 /// R-FCN: bin (i, j) of output channel c is the mean of the bin's pixels in channel (c pooled_h + i) pooled_w
 /// + j of x, 0 if there are none.

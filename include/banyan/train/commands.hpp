@@ -70,6 +70,7 @@ struct CheckOptions {
   std::vector<std::string> files;  ///< solvers and nets (.prototxt)
   std::optional<int> level;  ///< with stages: of train nets, as in training; of a net's file: of both phases
   std::vector<std::string> stages;
+  std::optional<Phase> phase;           ///< of nets' files: this one only
   std::map<std::string, Shape> shapes;  ///< of outputs of sources whose data does not exist
   io::UnknownFields unknown_fields = io::UnknownFields::refuse;
   std::optional<int> max_iter;  ///< of solvers, whatever they say

@@ -33,8 +33,8 @@ struct ModelOptions {
 };
 
 /// The shapes of a source's tops if `shapes` has one of them, else none: a top without a shape of its own has
-/// as many entries as the first top that has one, in the form that the source gives its labels, or that a
-/// program would have to fill.
+/// as many entries as the first top, in the form that the source gives its labels, or that a program would
+/// have to fill. Throws bad_input if the first one's shape is not known by either way.
 std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
                                    const std::map<std::string, Shape>& shapes);
 

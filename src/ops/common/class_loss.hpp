@@ -246,6 +246,74 @@ struct SigmoidLossOfPosition {
   }
 };
 
+/// What one distance adds to the loss, and to one of the means.
+struct DistanceCost {
+  double cost, counted, slope;
+  BANYAN_HOST_DEVICE DistanceCost(const DistanceMargins& m, double d, bool own) {
+    if (own) {
+      const double above = d - m.own_margin, positive = above < 0 ? 0 : above;  // NaN stays NaN
+      counted = positive > m.own_most ? m.own_most : positive;
+      cost = m.own_weight * counted;
+      slope = above > 0 && d < m.own_most ? m.own_weight : 0;
+      return;
+    }
+    const double below = m.other_margin - d;
+    counted = below < 0 ? 0 : below;
+    slope = 0;
+    cost = m.other_weight * counted;
+    if (!(below > 0)) return;
+    if (m.exponential) cost = m.other_weight * std::exp(-d);
+    slope = m.exponential ? -cost : -m.other_weight;
+  }
+};
+
+template <class T>
+struct DistanceMarginSums {
+  struct State {
+    double loss, own, others;
+  };
+  Channels over;
+  DistanceMargins margins;
+  const T *distances, *labels;
+  double *partial, *means;
+  BANYAN_HOST_DEVICE State identity() const { return {0, 0, 0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
+    const ElementLabel<T> at(over, labels, i);
+    if (kind_of(at.label, {}, over.channels) != LabelKind::valid) return;
+    const bool own = at.label == static_cast<T>(at.channel);
+    const DistanceCost cost(margins, static_cast<double>(distances[i]), own);
+    s.loss += cost.cost;
+    (own ? s.own : s.others) += cost.counted;
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const {
+    into.loss += later.loss;
+    into.own += later.own;
+    into.others += later.others;
+  }
+  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
+    partial[0] = s.loss;
+    partial[1] = 0;
+    means[0] = s.own;
+    means[1] = over.channels > 1 ? s.others / static_cast<double>(over.channels - 1) : 0;
+  }
+};
+
+template <class T>
+struct DistanceMarginsGradient {
+  Channels over;
+  DistanceMargins margins;
+  const T *distances, *labels, *grad_loss;
+  const double* divisor;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const ElementLabel<T> at(over, labels, i);
+    const DistanceCost cost(margins, static_cast<double>(distances[i]),
+                            at.label == static_cast<T>(at.channel));
+    const bool counts = kind_of(at.label, {}, over.channels) == LabelKind::valid;
+    dx[i] = counts ? static_cast<T>(cost.slope) * loss_scale(grad_loss, divisor) : T(0);
+  }
+};
+
 }  // namespace detail
 
 template <class Backend>
@@ -386,6 +454,38 @@ void infogain_loss_backward_on(Context& context, const Tensor& probabilities, co
 }
 
 template <class Backend>
+void distance_margins_forward_on(Context& context, const Tensor& distances, const Tensor& labels,
+                                 const Channels& over, const DistanceMargins& margins, Tensor& partial,
+                                 Tensor& means, Tensor& noted) {
+  detail::require_positions("distance_margins_forward", distances, labels, over);
+  require_count("distance_margins_forward, partial", partial, 2);
+  require_count("distance_margins_forward, means", means, 2);
+  require_count("distance_margins_forward, noted", noted, 3);
+  dispatch_float(distances.dtype(), "distance_margins_forward", [&]<class T>() {
+    Backend::reduce_all(context, distances.count(),
+                        detail::DistanceMarginSums<T>{over, margins, distances.data<T>(), labels.data<T>(),
+                                                      partial.data<double>(), means.data<double>()});
+    Backend::reduce_all(
+        context, labels.count(),
+        detail::FindWrongLabel<T>{{noted.data<double>(), over.inner}, over.channels, {}, labels.data<T>()});
+  });
+}
+
+template <class Backend>
+void distance_margins_backward_on(Context& context, const Tensor& distances, const Tensor& labels,
+                                  const Channels& over, const DistanceMargins& margins,
+                                  const Tensor& grad_loss, const Tensor& divisor, Tensor& dx) {
+  detail::require_positions("distance_margins_backward", distances, labels, over);
+  require_alike("distance_margins_backward", distances, dx);
+  dispatch_float(distances.dtype(), "distance_margins_backward", [&]<class T>() {
+    Backend::for_each(
+        context, dx.count(),
+        detail::DistanceMarginsGradient<T>{over, margins, distances.data<T>(), labels.data<T>(),
+                                           grad_loss.data<T>(), divisor.data<double>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
 void position_losses_on(Context& context, const Tensor& x, const Tensor& labels, const Channels& over,
                         const IgnoreLabel& ignore, bool sigmoid, Tensor& losses) {
   detail::require_positions("position_losses", x, labels, over);
@@ -414,6 +514,8 @@ struct DefineClassLoss {
     logistic_loss_backward.define(Backend::kind, &logistic_loss_backward_on<Backend>);
     infogain_loss_forward.define(Backend::kind, &infogain_loss_forward_on<Backend>);
     infogain_loss_backward.define(Backend::kind, &infogain_loss_backward_on<Backend>);
+    distance_margins_forward.define(Backend::kind, &distance_margins_forward_on<Backend>);
+    distance_margins_backward.define(Backend::kind, &distance_margins_backward_on<Backend>);
     position_losses.define(Backend::kind, &position_losses_on<Backend>);
   }
 };

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "banyan/ops/basic.hpp"
 #include "banyan/ops/distance_loss.hpp"
 #include "ops/common/labels.hpp"
 
@@ -86,6 +87,44 @@ struct PairGradient {
   }
 };
 
+/// Reduces over memory seen as 1 x (rows of x * rows of w) x length.
+template <class T, bool kAbsolute>
+struct DistanceToRow {
+  struct State {
+    double sum;
+  };
+  std::int64_t rows, length;  ///< of w
+  const T *x, *w;
+  T* y;
+  BANYAN_HOST_DEVICE State identity() const { return {0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t pair) const {
+    const std::int64_t k = i - pair * length, row = pair / rows;
+    const auto d = static_cast<double>(x[row * length + k] - w[(pair - row * rows) * length + k]);
+    s.sum += kAbsolute ? std::abs(d) : d * d;
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
+  BANYAN_HOST_DEVICE void store(std::int64_t pair, const State& s) const { y[pair] = static_cast<T>(s.sum); }
+};
+
+template <class T>
+struct AbsoluteDistancesGradient {
+  RowPairs pairs;
+  std::int64_t b_rows;
+  double keep;
+  const T *a, *b, *dy;
+  T* da;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t row = i / pairs.length, k = i - row * pairs.length;
+    double sum = 0;
+    for (std::int64_t n = 0; n < b_rows; ++n) {
+      const T difference = a[i] - b[n * pairs.length + k];
+      const auto g = static_cast<double>(dy[row * pairs.a_step + n * pairs.b_step]);
+      sum += difference > T(0) ? g : difference < T(0) ? -g : 0;
+    }
+    da[i] = static_cast<T>(keep == 0 ? sum : keep * static_cast<double>(da[i]) + sum);
+  }
+};
+
 template <class T>
 struct Cosine {
   const double *products, *a_squares, *b_squares;
@@ -165,6 +204,40 @@ void pair_backward_on(Context& context, const Tensor& a, const Tensor& b, const 
 }
 
 template <class Backend>
+void distances_to_rows_on(Context& context, const Tensor& x, const Tensor& w, bool absolute,
+                          std::int64_t length, Tensor& y) {
+  if (y.count() == 0) return;
+  if (length == 0) return fill(context, y, 0);  // vectors without values are alike
+  const std::int64_t rows = w.count() / length;
+  require_count("distances_to_rows, w", w, rows * length);
+  require_count("distances_to_rows", y, x.count() / length * rows);
+  dispatch_float(x.dtype(), "distances_to_rows", [&]<class T>() {
+    const Broadcast over{1, y.count(), length};
+    if (absolute)
+      Backend::reduce_channels(
+          context, over, detail::DistanceToRow<T, true>{rows, length, x.data<T>(), w.data<T>(), y.data<T>()});
+    else
+      Backend::reduce_channels(
+          context, over,
+          detail::DistanceToRow<T, false>{rows, length, x.data<T>(), w.data<T>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
+void absolute_distances_backward_on(Context& context, const Tensor& a, const Tensor& b, const Tensor& dy,
+                                    const RowPairs& pairs, double keep, Tensor& da) {
+  require_alike("absolute_distances_backward", a, da);
+  if (da.count() == 0) return;
+  const std::int64_t b_rows = b.count() / pairs.length;
+  require_count("absolute_distances_backward", dy, a.count() / pairs.length * b_rows);
+  dispatch_float(a.dtype(), "absolute_distances_backward", [&]<class T>() {
+    Backend::for_each_long(context, da.count(), b_rows,
+                           detail::AbsoluteDistancesGradient<T>{pairs, b_rows, keep, a.data<T>(), b.data<T>(),
+                                                                dy.data<T>(), da.data<T>()});
+  });
+}
+
+template <class Backend>
 void cosines_on(Context& context, const Tensor& products, const Tensor& a_squares, const Tensor& b_squares,
                 Tensor& y) {
   for (const Tensor* tensor : {&products, &a_squares, &b_squares})
@@ -197,6 +270,8 @@ struct DefineDistanceLoss {
     contrastive_loss.define(Backend::kind, &contrastive_loss_on<Backend>);
     triplet_loss.define(Backend::kind, &triplet_loss_on<Backend>);
     pair_backward.define(Backend::kind, &pair_backward_on<Backend>);
+    distances_to_rows.define(Backend::kind, &distances_to_rows_on<Backend>);
+    absolute_distances_backward.define(Backend::kind, &absolute_distances_backward_on<Backend>);
     cosines.define(Backend::kind, &cosines_on<Backend>);
     cosines_backward.define(Backend::kind, &cosines_backward_on<Backend>);
   }

@@ -532,7 +532,9 @@ inline void require_terms(const char* op, const std::vector<const Tensor*>& term
   if (terms.empty()) runtime_failure(op, ": there is nothing to add up");
   for (std::size_t k = 0; k < terms.size(); ++k) {
     require_alike(op, *terms[k], y);
-    if (k > 3 && terms[k]->same_memory(y)) runtime_failure(op, ": only one of the first four terms may be y");
+    // Without elements they may have one place.
+    if (k > 3 && y.count() > 0 && terms[k]->same_memory(y))
+      runtime_failure(op, ": only one of the first four terms may be y");
   }
 }
 

@@ -177,16 +177,42 @@ struct BiasChannels {
 };
 
 template <class T>
+struct ScheduledValue {
+  IterationSchedule schedule;
+  const std::uint64_t* draw;
+  T* value;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t) const {
+    const IterationSchedule& s = schedule;
+    const auto iteration = static_cast<double>(s.first + static_cast<std::int64_t>(*draw) / s.passes);
+    const double base = 1 + s.gamma * iteration;  // a negative one has no power that is no whole number
+    double found = s.shift + s.scale * std::pow(base > 0 ? base : 0, s.power);
+    found = found > s.least ? found : s.least;
+    value[0] = static_cast<T>(found < s.most ? found : s.most);
+  }
+};
+
+template <class T>
 struct AddAtLabels {
   Channels over;
-  double bias;
-  const T* labels;
+  const T *bias, *labels;
   T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
     const T label = labels[position];
     if (kind_of(label, {}, over.channels) != LabelKind::valid) return;
     T& score = y[place_of_label(over, position, label)];
-    if (static_cast<double>(score) > -bias) score += static_cast<T>(bias);
+    if (score > -bias[0]) score += bias[0];
+  }
+};
+
+template <class T>
+struct RescaleByLabels {
+  Channels over;
+  T others;
+  const T *own, *x, *labels;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const ElementLabel<T> at(over, labels, i);
+    y[i] = x[i] * (at.label == static_cast<T>(at.channel) ? own[0] : others);
   }
 };
 
@@ -267,14 +293,42 @@ void bias_channels_on(Context& context, const Tensor& x, const Tensor& labels, c
 }
 
 template <class Backend>
-void add_at_labels_on(Context& context, const Tensor& labels, const Channels& over, double bias, Tensor& y,
-                      Tensor& noted) {
+void scheduled_value_on(Context& context, const IterationSchedule& schedule, const std::uint64_t* draw,
+                        Tensor& value) {
+  require_count("scheduled_value", value, 1);
+  dispatch_float(value.dtype(), "scheduled_value", [&]<class T>() {
+    Backend::for_each(context, 1, detail::ScheduledValue<T>{schedule, draw, value.data<T>()});
+  });
+}
+
+template <class Backend>
+void add_at_labels_on(Context& context, const Tensor& labels, const Channels& over, const Tensor& bias,
+                      Tensor& y, Tensor& noted) {
+  require_count("add_at_labels, bias", bias, 1);
   require_count("add_at_labels", y, over.outer * over.channels * over.inner);
   require_count("add_at_labels, labels", labels, over.outer * over.inner);
   require_count("add_at_labels, noted", noted, 3);
   dispatch_float(y.dtype(), "add_at_labels", [&]<class T>() {
     Backend::for_each(context, labels.count(),
-                      detail::AddAtLabels<T>{over, bias, labels.data<T>(), y.data<T>()});
+                      detail::AddAtLabels<T>{over, bias.data<T>(), labels.data<T>(), y.data<T>()});
+    Backend::reduce_all(
+        context, labels.count(),
+        detail::FindStrayLabel<T>{
+            {noted.data<double>(), over.inner}, over.channels, LabelList{}, labels.data<T>()});
+  });
+}
+
+template <class Backend>
+void rescale_by_labels_on(Context& context, const Tensor& x, const Tensor& labels, const Channels& over,
+                          const Tensor& own, double others, Tensor& y, Tensor& noted) {
+  detail::require_positions("rescale_by_labels", x, labels, over);
+  require_alike("rescale_by_labels", x, y);
+  require_count("rescale_by_labels, own", own, 1);
+  require_count("rescale_by_labels, noted", noted, 3);
+  dispatch_float(x.dtype(), "rescale_by_labels", [&]<class T>() {
+    Backend::for_each(context, x.count(),
+                      detail::RescaleByLabels<T>{over, static_cast<T>(others), own.data<T>(), x.data<T>(),
+                                                 labels.data<T>(), y.data<T>()});
     Backend::reduce_all(
         context, labels.count(),
         detail::FindStrayLabel<T>{
@@ -291,6 +345,8 @@ struct DefineLabelMaps {
     next_value.define(Backend::kind, &next_value_on<Backend>);
     note_finite.define(Backend::kind, &note_finite_on<Backend>);
     bias_channels.define(Backend::kind, &bias_channels_on<Backend>);
+    scheduled_value.define(Backend::kind, &scheduled_value_on<Backend>);
+    rescale_by_labels.define(Backend::kind, &rescale_by_labels_on<Backend>);
     add_at_labels.define(Backend::kind, &add_at_labels_on<Backend>);
   }
 };

@@ -134,6 +134,7 @@ struct AccuracyOfClass {
   Channels over;
   IgnoreLabel ignore;
   int top_k;
+  bool least_wins;
   const T *scores, *labels;
   double* counts;
   BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
@@ -143,8 +144,10 @@ struct AccuracyOfClass {
     if (label != static_cast<T>(d) || kind_of(label, ignore, over.channels) != LabelKind::valid) return;
     const std::int64_t begin = outer * over.channels * over.inner + inside;
     std::int64_t as_good = -1;  // excludes the class itself
-    for (std::int64_t c = 0; c < over.channels; ++c)
-      as_good += scores[begin + c * over.inner] >= scores[index] ? 1 : 0;
+    for (std::int64_t c = 0; c < over.channels; ++c) {
+      const T other = scores[begin + c * over.inner];
+      as_good += (least_wins ? other <= scores[index] : other >= scores[index]) ? 1 : 0;
+    }
     // A NaN score is not >= anything, not even itself: no other class counts, so it is correct (as in Caffe).
     s.correct += as_good < top_k ? 1 : 0;
     s.counted += 1;
@@ -276,7 +279,8 @@ void quotient_on(Context& context, const Tensor& numerator, const Tensor& diviso
 
 template <class Backend>
 void accuracy_counts_on(Context& context, const Tensor& scores, const Tensor& labels, const Channels& over,
-                        const IgnoreLabel& ignore, int top_k, Tensor& counts, Tensor& noted) {
+                        const IgnoreLabel& ignore, int top_k, bool least_wins, Tensor& counts,
+                        Tensor& noted) {
   detail::require_positions("accuracy_counts", scores, labels, over);
   require_count("accuracy_counts, counts", counts, 2 + 2 * over.channels);
   require_count("accuracy_counts, noted", noted, 3);
@@ -284,7 +288,7 @@ void accuracy_counts_on(Context& context, const Tensor& scores, const Tensor& la
     double* to = counts.data<double>();
     Backend::reduce_channels(
         context, Broadcast{over.outer, over.channels, over.inner},
-        detail::AccuracyOfClass<T>{over, ignore, top_k, scores.data<T>(), labels.data<T>(), to});
+        detail::AccuracyOfClass<T>{over, ignore, top_k, least_wins, scores.data<T>(), labels.data<T>(), to});
     Backend::for_each(context, 1, detail::AccuracyTotals{over.channels, to});
     Backend::reduce_all(context, over.outer * over.inner,
                         detail::FindWrongLabel<T>{

@@ -49,6 +49,12 @@ struct LstmBackward {
   std::int64_t width;
   const T *activated, *cont, *before, *c, *dc, *dh;
   T *dgates, *dbefore;
+  T bound;
+  /// A NaN stays one.
+  BANYAN_HOST_DEVICE T held(T d) const {
+    if (!(bound > T(0))) return d;
+    return d > bound ? bound : d < -bound ? -bound : d;
+  }
   BANYAN_HOST_DEVICE void operator()(std::int64_t cell) const {
     const LstmPlaces at(cell, width);
     const T i = activated[at.i], f = activated[at.f], o = activated[at.o], g = activated[at.g];
@@ -56,10 +62,10 @@ struct LstmBackward {
     const T of_c = (dc == nullptr ? T(0) : dc[cell]) + of_h * o * (T(1) - squashed * squashed);
     const T kept = cont[at.row] * of_c;
     if (dgates != nullptr) {
-      dgates[at.i] = of_c * g * i * (T(1) - i);
-      dgates[at.f] = kept * before[cell] * f * (T(1) - f);
-      dgates[at.o] = of_h * squashed * o * (T(1) - o);
-      dgates[at.g] = of_c * i * (T(1) - g * g);
+      dgates[at.i] = held(of_c * g * i * (T(1) - i));
+      dgates[at.f] = held(kept * before[cell] * f * (T(1) - f));
+      dgates[at.o] = held(of_h * squashed * o * (T(1) - o));
+      dgates[at.g] = held(of_c * i * (T(1) - g * g));
     }
     if (dbefore != nullptr) dbefore[cell] = kept * f;
   }
@@ -92,7 +98,8 @@ void lstm_forward_on(Context& context, const Tensor& gates, const Tensor& cont, 
 
 template <class Backend>
 void lstm_backward_on(Context& context, const Tensor& activated, const Tensor& cont, const Tensor& before,
-                      const Tensor& c, const Tensor& dc, const Tensor& dh, Tensor& dgates, Tensor& dbefore) {
+                      const Tensor& c, const Tensor& dc, const Tensor& dh, Tensor& dgates, Tensor& dbefore,
+                      double bound) {
   const std::int64_t width = detail::lstm_width("lstm_backward", activated, cont, before);
   require_alike("lstm_backward", before, c);
   for (const Tensor* like_c : {&dc, &dh, static_cast<const Tensor*>(&dbefore)})
@@ -103,7 +110,8 @@ void lstm_backward_on(Context& context, const Tensor& activated, const Tensor& c
         context, c.count(), detail::kLstmWork,
         detail::LstmBackward<T>{width, activated.data<T>(), cont.data<T>(), before.data<T>(), c.data<T>(),
                                 detail::optional_data<T>(dc), detail::optional_data<T>(dh),
-                                detail::optional_data<T>(dgates), detail::optional_data<T>(dbefore)});
+                                detail::optional_data<T>(dgates), detail::optional_data<T>(dbefore),
+                                static_cast<T>(bound)});
   });
 }
 

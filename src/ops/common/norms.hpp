@@ -76,6 +76,15 @@ struct DivideByNormGradient {
     dx[i] = (dy[i] - x[i] * along) * static_cast<T>(1 / std::sqrt(square));
   }
 };
+template <class T, bool kRows>
+struct ScaleVectors {
+  Channels over;
+  const T *x, *factors;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t run) const {
+    y[i] = x[i] * factors[position_of<kRows>(over, i, run)];
+  }
+};
 
 struct DeviationStatistics {
   std::int64_t channels;
@@ -156,6 +165,19 @@ void divide_by_norm_backward_on(Context& context, const Tensor& x, const Tensor&
 }
 
 template <class Backend>
+void scale_vectors_on(Context& context, const Tensor& x, const Tensor& factors, const Channels& over,
+                      Tensor& y) {
+  detail::require_vectors("scale_vectors", x, factors, over);
+  require_alike("scale_vectors", x, y);
+  dispatch_float(x.dtype(), "scale_vectors", [&]<class T>() {
+    detail::with_runs(over, [&]<bool kRows>(const Broadcast& runs) {
+      Backend::for_each_channel(
+          context, runs, detail::ScaleVectors<T, kRows>{over, x.data<T>(), factors.data<T>(), y.data<T>()});
+    });
+  });
+}
+
+template <class Backend>
 void deviation_statistics_on(Context& context, const Tensor& moments, double eps, bool with_variance,
                              Tensor& mean_inv_std, Tensor& stretch) {
   const std::int64_t channels = stretch.count();
@@ -172,6 +194,7 @@ struct DefineNorms {
     dot_products.define(Backend::kind, &dot_products_on<Backend>);
     divide_by_norm.define(Backend::kind, &divide_by_norm_on<Backend>);
     divide_by_norm_backward.define(Backend::kind, &divide_by_norm_backward_on<Backend>);
+    scale_vectors.define(Backend::kind, &scale_vectors_on<Backend>);
     deviation_statistics.define(Backend::kind, &deviation_statistics_on<Backend>);
   }
 };

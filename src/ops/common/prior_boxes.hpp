@@ -22,8 +22,11 @@ struct WritePriorBoxes {
     }
     const bool vertical = corner % 2 == 1;
     const auto index = static_cast<double>(vertical ? position / boxes.columns : position % boxes.columns);
-    const double centre = (index + boxes.offset) * (vertical ? boxes.step_h : boxes.step_w);
-    const double reach = sizes[2 * box + (vertical ? 1 : 0)] / 2;
+    const std::int64_t size = boxes.denser ? box / 2 : box;
+    const bool copy = boxes.denser && box % 2 == 1;
+    const double offset = copy && vertical ? 1 : boxes.offset;
+    const double centre = (index + offset) * (vertical ? boxes.step_h : boxes.step_w);
+    const double reach = sizes[2 * size + (vertical ? 1 : 0)] / 2;
     double value =
         (corner < 2 ? centre - reach : centre + reach) / (vertical ? boxes.image_h : boxes.image_w);
     if (boxes.clip) value = value < 0 ? 0 : value > 1 ? 1 : value;
@@ -36,7 +39,8 @@ struct WritePriorBoxes {
 template <class Backend>
 void prior_boxes_on(Context& context, const PriorBoxes& boxes, const Tensor& sizes, Tensor& y) {
   require_type("prior_boxes", sizes, DType::f64);
-  const std::int64_t each = sizes.count() / 2, half = boxes.rows * boxes.columns * each * 4;
+  const std::int64_t each = boxes.denser ? sizes.count() : sizes.count() / 2,
+                     half = boxes.rows * boxes.columns * each * 4;
   require_count("prior_boxes", y, 2 * half);
   dispatch_float(y.dtype(), "prior_boxes", [&]<class T>() {
     Backend::for_each(context, 2 * half,

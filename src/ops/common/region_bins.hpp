@@ -14,7 +14,7 @@ struct Regions {
   std::int64_t count, images, height, width;
   Planes in, out;  ///< they differ in the number of channels only
   std::int64_t pooled_h, pooled_w, points;
-  double scale;
+  double scale, pad;
 
   BANYAN_HOST_DEVICE PlanePosition bin(std::int64_t i) const { return out.locate(i, pooled_h, pooled_w); }
   BANYAN_HOST_DEVICE PlanePosition plane(std::int64_t i) const {
@@ -88,6 +88,21 @@ struct BinPixels {
   }
 };
 
+/// How much further a region reaches on each side of an axis.
+template <class T>
+BANYAN_HOST_DEVICE inline T margin(const Regions& over, T from, T to) {
+  return over.pad > 0 ? (to - from + 1) * static_cast<T>(over.pad) : T(0);
+}
+
+template <class T>
+BANYAN_HOST_DEVICE inline BinPixels rounded_pixels(const Regions& over, const T* roi, std::int64_t row,
+                                                   std::int64_t column) {
+  const T scale = static_cast<T>(over.scale);
+  const T down = margin(over, roi[2], roi[4]), right = margin(over, roi[1], roi[3]);
+  return {rounded_bin(roi[2] - down, roi[4] + down, scale, row, over.pooled_h, over.height),
+          rounded_bin(roi[1] - right, roi[3] + right, scale, column, over.pooled_w, over.width)};
+}
+
 template <class T>
 BANYAN_HOST_DEVICE inline BinPixels vote_pixels(const Regions& over, const T* roi, std::int64_t row,
                                                 std::int64_t column) {
@@ -155,6 +170,55 @@ BANYAN_HOST_DEVICE inline void visit_points(const Regions& over, const T* roi, s
   }
 }
 
+/// One axis of a grid point: the pixels it lies between; outside: it counts as 0.
+template <class T>
+struct GridPoint {
+  std::int64_t low, high;
+  T fraction;
+  bool outside;
+  BANYAN_HOST_DEVICE GridPoint(T from, T to, const Regions& over, std::int64_t point, std::int64_t points,
+                               std::int64_t length) {
+    const T reach = margin(over, from, to), scale = static_cast<T>(over.scale);
+    const T begin = bounded((from - reach) * scale - T(0.5)), end = bounded((to + reach) * scale - T(0.5));
+    const T at = begin + static_cast<T>(point) * ((end - begin) / static_cast<T>(points - 1));
+    outside = !(end > begin && at >= T(-0.5) && at <= static_cast<T>(length) - T(0.5));
+    const T inside = outside || at < T(0) ? T(0) : at;
+    const auto whole = static_cast<std::int64_t>(inside);
+    low = clipped(whole, length - 1);
+    high = clipped(whole + 1, length - 1);
+    fraction = whole < length - 1 ? inside - static_cast<T>(whole) : T(0);
+  }
+};
+
+/// The pixels that one point of the grid lies between: visit(pixel, weight).
+template <class T, class Visit>
+BANYAN_HOST_DEVICE inline void visit_grid_point(const Regions& over, const T* roi, std::int64_t row,
+                                                std::int64_t column, const Visit& visit) {
+  const GridPoint<T> y(roi[2], roi[4], over, row, over.pooled_h, over.height);
+  const GridPoint<T> x(roi[1], roi[3], over, column, over.pooled_w, over.width);
+  if (y.outside || x.outside) return;
+  visit(y.low * over.width + x.low, (1 - y.fraction) * (1 - x.fraction));
+  visit(y.low * over.width + x.high, (1 - y.fraction) * x.fraction);
+  visit(y.high * over.width + x.low, y.fraction * (1 - x.fraction));
+  visit(y.high * over.width + x.high, y.fraction * x.fraction);
+}
+
+/// Where the values of a bin come from.
+struct FromBin {
+  template <class T, class Visit>
+  BANYAN_HOST_DEVICE void operator()(const Regions& over, const T* roi, std::int64_t row, std::int64_t column,
+                                     const Visit& visit) const {
+    visit_points(over, roi, row, column, visit);
+  }
+};
+struct FromGrid {
+  template <class T, class Visit>
+  BANYAN_HOST_DEVICE void operator()(const Regions& over, const T* roi, std::int64_t row, std::int64_t column,
+                                     const Visit& visit) const {
+    visit_grid_point(over, roi, row, column, visit);
+  }
+};
+
 /// Fills plane number i of dx: zeros, then what add(region, channel, plane) adds for each region of the
 /// plane's image, in their order.
 template <class T, class Add>
@@ -180,9 +244,17 @@ inline Regions regions_of(const RegionBins& bins, const Tensor& x, const Tensor&
     runtime_failure("regions: ", in.to_string(), " ", name_of(x.layout()), ", rois ",
                     rois.shape().to_string(), " and ", out.to_string(), " ", name_of(y.layout()),
                     " do not match");
-  return {
-      out[0],        in[0],         in[2],       in[3],     {in[1], channels_last}, {out[1], channels_last},
-      bins.pooled_h, bins.pooled_w, bins.points, bins.scale};
+  return {out[0],
+          in[0],
+          in[2],
+          in[3],
+          {in[1], channels_last},
+          {out[1], channels_last},
+          bins.pooled_h,
+          bins.pooled_w,
+          bins.points,
+          bins.scale,
+          bins.pad};
 }
 
 }  // namespace banyan::ops::detail

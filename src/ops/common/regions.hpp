@@ -22,9 +22,7 @@ struct RegionMaximum {
     const PlanePosition at = over.bin(i);
     const T* const roi = rois + at.sample * 5;
     const std::int64_t image = over.image_of(roi), step = over.in.step();
-    const T scale = static_cast<T>(over.scale);
-    const BinPixels pixels{rounded_bin(roi[2], roi[4], scale, at.row, over.pooled_h, over.height),
-                           rounded_bin(roi[1], roi[3], scale, at.column, over.pooled_w, over.width)};
+    const BinPixels pixels = rounded_pixels(over, roi, at.row, at.column);
     T best = -FLT_MAX;
     std::int64_t where = -1;
     if (image >= 0) {
@@ -58,8 +56,9 @@ struct RegionMaximumBackward {
   }
 };
 
-template <class T>
-struct RegionAverage {
+/// `From`: FromBin or FromGrid.
+template <class T, class From>
+struct RegionSum {
   Regions over;
   const T *x, *rois;
   T* y;
@@ -70,15 +69,15 @@ struct RegionAverage {
     T sum = 0;
     if (image >= 0 && over.height > 0 && over.width > 0) {
       const T* const plane = x + over.input_base(image, at.channel);
-      visit_points(over, roi, at.row, at.column,
-                   [&](std::int64_t pixel, T weight) { sum += weight * plane[pixel * step]; });
+      From()(over, roi, at.row, at.column,
+             [&](std::int64_t pixel, T weight) { sum += weight * plane[pixel * step]; });
     }
     y[i] = sum;
   }
 };
 
-template <class T>
-struct RegionAverageBackward {
+template <class T, class From>
+struct RegionSumBackward {
   Regions over;
   const T *dy, *rois;
   T* dx;
@@ -88,12 +87,21 @@ struct RegionAverageBackward {
       const std::int64_t from = over.output_base(region, channel);
       for (std::int64_t bin = 0; bin < over.pooled_h * over.pooled_w; ++bin) {
         const T gradient = dy[from + bin * step];
-        visit_points(over, rois + region * 5, bin / over.pooled_w, bin % over.pooled_w,
-                     [&](std::int64_t pixel, T weight) { plane[pixel * step] += weight * gradient; });
+        From()(over, rois + region * 5, bin / over.pooled_w, bin % over.pooled_w,
+               [&](std::int64_t pixel, T weight) { plane[pixel * step] += weight * gradient; });
       }
     });
   }
 };
+
+template <class T>
+using RegionAverage = RegionSum<T, FromBin>;
+template <class T>
+using RegionAverageBackward = RegionSumBackward<T, FromBin>;
+template <class T>
+using RegionGrid = RegionSum<T, FromGrid>;
+template <class T>
+using RegionGridBackward = RegionSumBackward<T, FromGrid>;
 
 template <class T>
 struct RegionVotes {
@@ -192,6 +200,16 @@ void region_average_backward_on(Context& context, const RegionBins& bins, const 
   region_backward<Backend, detail::RegionAverageBackward>(context, bins, dy, rois, 1, dx);
 }
 template <class Backend>
+void region_grid_on(Context& context, const RegionBins& bins, const Tensor& x, const Tensor& rois,
+                    Tensor& y) {
+  region_forward<Backend, detail::RegionGrid>(context, bins, x, rois, 1, y);
+}
+template <class Backend>
+void region_grid_backward_on(Context& context, const RegionBins& bins, const Tensor& dy, const Tensor& rois,
+                             Tensor& dx) {
+  region_backward<Backend, detail::RegionGridBackward>(context, bins, dy, rois, 1, dx);
+}
+template <class Backend>
 void region_votes_on(Context& context, const RegionBins& bins, const Tensor& x, const Tensor& rois,
                      Tensor& y) {
   region_forward<Backend, detail::RegionVotes>(context, bins, x, rois, bins.pooled_h * bins.pooled_w, y);
@@ -211,6 +229,8 @@ struct DefineRegions {
     region_maximum_backward.define(Backend::kind, &region_maximum_backward_on<Backend>);
     region_average.define(Backend::kind, &region_average_on<Backend>);
     region_average_backward.define(Backend::kind, &region_average_backward_on<Backend>);
+    region_grid.define(Backend::kind, &region_grid_on<Backend>);
+    region_grid_backward.define(Backend::kind, &region_grid_backward_on<Backend>);
     region_votes.define(Backend::kind, &region_votes_on<Backend>);
     region_votes_backward.define(Backend::kind, &region_votes_backward_on<Backend>);
   }

@@ -74,12 +74,9 @@ void for_each_piece(int threads, const Regions& over, const T* rois, T* dx, cons
 
 template <class T>
 void maximum(int threads, const Regions& over, const T* x, const T* rois, T* y, std::int32_t* mask) {
-  const T scale = static_cast<T>(over.scale);
   const std::int64_t channels = over.in.channels;
   for_each_bin(threads, over, rois, [&](const Bin& bin, std::int64_t image, std::int64_t at) {
-    const T* const roi = rois + bin.region * 5;
-    const BinPixels pixels{detail::rounded_bin(roi[2], roi[4], scale, bin.row, over.pooled_h, over.height),
-                           detail::rounded_bin(roi[1], roi[3], scale, bin.column, over.pooled_w, over.width)};
+    const BinPixels pixels = detail::rounded_pixels(over, rois + bin.region * 5, bin.row, bin.column);
     if (image < 0 || pixels.empty()) {
       std::fill_n(y + at, channels, T(0));
       std::fill_n(mask + at, channels, -1);
@@ -119,22 +116,22 @@ struct Share {
   T weight;
 };
 
-template <class T>
+template <class From, class T>
 void collect_shares(const Regions& over, const T* rois, const Bin& bin, std::vector<Share<T>>& shares) {
   shares.clear();
-  detail::visit_points(over, rois + bin.region * 5, bin.row, bin.column, [&](std::int64_t pixel, T weight) {
+  From()(over, rois + bin.region * 5, bin.row, bin.column, [&](std::int64_t pixel, T weight) {
     shares.push_back({pixel, weight});
   });
 }
 
-template <class T>
+template <class From, class T>
 void average(int threads, const Regions& over, const T* x, const T* rois, T* y) {
   const std::int64_t channels = over.in.channels;
   for_each_bin(
       threads, over, rois,
       [&, shares = std::vector<Share<T>>()](const Bin& bin, std::int64_t image, std::int64_t at) mutable {
         shares.clear();
-        if (image >= 0 && over.height > 0 && over.width > 0) collect_shares(over, rois, bin, shares);
+        if (image >= 0 && over.height > 0 && over.width > 0) collect_shares<From>(over, rois, bin, shares);
         const T* const from = x + (image >= 0 ? over.input_base(image, 0) : 0);
         for_channel_blocks<T>(channels, [&]<class Block>(std::int64_t first, Block) {
           typename Block::Values seen, sum{};
@@ -147,14 +144,14 @@ void average(int threads, const Regions& over, const T* x, const T* rois, T* y) 
       });
 }
 
-template <class T>
+template <class From, class T>
 void average_backward(int threads, const Regions& over, const T* dy, const T* rois, T* dx) {
   const std::int64_t channels = over.in.channels;
   if (over.height == 0 || over.width == 0) return;
   for_each_piece(threads, over, rois, dx,
                  [&, shares = std::vector<Share<T>>()](const Bin& bin, T* image, std::int64_t from,
                                                        std::int64_t first, std::int64_t end) mutable {
-                   collect_shares(over, rois, bin, shares);
+                   collect_shares<From>(over, rois, bin, shares);
                    const T* const gradient = dy + from;
                    for (const Share<T>& share : shares) {
                      T* const to = image + share.pixel * channels;
@@ -240,24 +237,27 @@ void maximum_backward_on_cpu(Context& context, const RegionBins& bins, const Ten
   });
 }
 
+/// region_average and region_grid, `contiguous` being what is done with tensors that are contiguous.
+template <class From, auto contiguous>
 void average_on_cpu(Context& context, const RegionBins& bins, const Tensor& x, const Tensor& rois,
                     Tensor& y) {
   const Regions over = detail::regions_of(bins, x, rois, y, 1);
-  if (!over.in.channels_last) return region_average_on<CpuBackend>(context, bins, x, rois, y);
+  if (!over.in.channels_last) return contiguous(context, bins, x, rois, y);
   run_on_channels_last(context, x.dtype(), y.count(), [&]<class T>(int threads) {
     context.run([=, from = x.data<T>(), regions = rois.data<T>(), to = y.data<T>()] {
-      average(threads, over, from, regions, to);
+      average<From>(threads, over, from, regions, to);
     });
   });
 }
 
+template <class From, auto contiguous>
 void average_backward_on_cpu(Context& context, const RegionBins& bins, const Tensor& dy, const Tensor& rois,
                              Tensor& dx) {
   const Regions over = detail::regions_of(bins, dx, rois, dy, 1);
-  if (!over.in.channels_last) return region_average_backward_on<CpuBackend>(context, bins, dy, rois, dx);
+  if (!over.in.channels_last) return contiguous(context, bins, dy, rois, dx);
   run_on_channels_last(context, dx.dtype(), dx.count() + dy.count(), [&]<class T>(int threads) {
     context.run([=, from = dy.data<T>(), regions = rois.data<T>(), to = dx.data<T>()] {
-      average_backward(threads, over, from, regions, to);
+      average_backward<From>(threads, over, from, regions, to);
     });
   });
 }
@@ -285,8 +285,16 @@ void votes_backward_on_cpu(Context& context, const RegionBins& bins, const Tenso
 
 const Define define_maximum(region_maximum, DeviceKind::cpu, &maximum_on_cpu);
 const Define define_maximum_backward(region_maximum_backward, DeviceKind::cpu, &maximum_backward_on_cpu);
-const Define define_average(region_average, DeviceKind::cpu, &average_on_cpu);
-const Define define_average_backward(region_average_backward, DeviceKind::cpu, &average_backward_on_cpu);
+using detail::FromBin, detail::FromGrid;
+const Define define_average(region_average, DeviceKind::cpu,
+                            &average_on_cpu<FromBin, &region_average_on<CpuBackend>>);
+const Define define_average_backward(
+    region_average_backward, DeviceKind::cpu,
+    &average_backward_on_cpu<FromBin, &region_average_backward_on<CpuBackend>>);
+const Define define_grid(region_grid, DeviceKind::cpu,
+                         &average_on_cpu<FromGrid, &region_grid_on<CpuBackend>>);
+const Define define_grid_backward(region_grid_backward, DeviceKind::cpu,
+                                  &average_backward_on_cpu<FromGrid, &region_grid_backward_on<CpuBackend>>);
 const Define define_votes(region_votes, DeviceKind::cpu, &votes_on_cpu);
 const Define define_votes_backward(region_votes_backward, DeviceKind::cpu, &votes_backward_on_cpu);
 

@@ -85,7 +85,7 @@ class PhaseCheck {
   caffe::NetParameter net_;
 };
 
-/// Both phases of a net's file; returns a few words about it.
+/// Both phases of a net's file, or the one that is asked for; returns a few words about it.
 std::string check_net(CheckedSource source, const CheckOptions& options, Findings& findings) {
   if (!findings.attempt(source.origin, [&] { io::upgrade_net(source.net, source.origin); })) return "a net";
   std::vector<PhaseCheck> phases;
@@ -98,7 +98,9 @@ std::string check_net(CheckedSource source, const CheckOptions& options, Finding
   // A file for one phase only has no data in the other.
   const bool several = has_source(phases[0].net()) == has_source(phases[1].net());
   for (PhaseCheck& phase : phases)
-    if (several || has_source(phase.net()))
+    if (options.phase && phase_of(phase.net().state().phase()) != *options.phase)
+      continue;
+    else if (several || options.phase || has_source(phase.net()))
       phase.run();
     else {
       const caffe::Phase which = phase.net().state().phase();
@@ -146,6 +148,8 @@ void check_named_net(const NamedNet& named, const CheckOptions& options, const T
 
 std::string check_solver(caffe::SolverParameter solver, const CheckOptions& options, const ToldLayers& told,
                          const std::string& origin, Findings& findings) {
+  if (options.phase)
+    findings.note(cat(origin, ": a solver's nets have their own phases; --phase is for nets' files"));
   findings.attempt(origin, [&] { io::upgrade_solver(solver, origin); });
   if (options.max_iter) solver.set_max_iter(*options.max_iter);
   for (const std::string& problem : find_solver_problems(solver, origin)) findings.problem(problem);
@@ -169,9 +173,9 @@ std::string check_file(const std::string& path, const CheckOptions& options, Fin
     io::TextProblems as_solver;
     if (!is_net) {
       as_solver = io::find_text_problems(text, path, solver);
-      if (as_solver.texts.empty() && as_net.texts.empty() &&
-          solver.ByteSizeLong() + net.ByteSizeLong() == 0) {
-        findings.problem(cat(path, ": expected the description of a net or a solver, found nothing"));
+      if (solver.ByteSizeLong() + net.ByteSizeLong() == 0 && as_solver.whole && as_net.whole) {
+        findings.problem(cat(path, ": expected the description of a net or a solver, found ",
+                             as_net.texts.empty() ? "nothing" : "none of their fields"));
         return;
       }
       is_net = as_net.texts.size() < as_solver.texts.size();

@@ -1,0 +1,68 @@
+// Warp (PWC-Net), FlowWarp (FlowNet2): the first input sampled along the second, a flow N x 2 x H x W, to the
+// right and down in pixels; 0 where the flow leads out of the map.
+#include "banyan/ops/warp.hpp"
+
+#include "banyan/layers/layer.hpp"
+
+namespace banyan {
+namespace {
+
+class WarpLayer : public Layer {
+ public:
+  WarpLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : Layer(parameter, options,
+              {.arity = {2, 2, 1, 1},
+               .layout = LayoutRule::follows,
+               .by_sample = true,
+               .backward_reads_outputs = false}) {}
+
+  void check_settings() const override {
+    if (parameter_.flow_warp_param().fill_value() != caffe::FlowWarpParameter::ZERO)
+      refuse("fill_value NOT_A_NUMBER is not supported: pixels from outside are 0");
+  }
+  void setup(const Blobs&, const Blobs&) override { check_settings(); }
+
+  void reshape(const Blobs& inputs, const Blobs& outputs) override {
+    const Shape& maps = image_shape(*inputs[0]);
+    const Shape wanted{maps[0], 2, maps[2], maps[3]};
+    if (inputs[1]->shape != wanted)
+      refuse("the flow ", quoted(inputs[1]->name), " has the shape ", inputs[1]->shape.to_string(),
+             "; expected ", wanted.to_string(), ", as ", quoted(inputs[0]->name), " is ", maps.to_string());
+    set_output(*outputs[0], maps, inputs[0]->layout);
+  }
+
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
+    ops::warp_forward(*pass.context, inputs[0]->data, inputs[1]->data, outputs[0]->data);
+  }
+
+  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                const Blobs& inputs) override {
+    Context& context = *pass.context;
+    const Tensor& dy = outputs[0]->grad;
+    if (propagate[0]) {
+      const Shape& maps = inputs[0]->shape;
+      ensure(context, rows_, Shape{maps[0], maps[2], 2}, DType::i32);
+      ops::warp_backward(context, dy, inputs[1]->data, rows_, inputs[0]->grad);
+    }
+    if (propagate[1]) ops::warp_flow_backward(context, inputs[0]->data, inputs[1]->data, dy, inputs[1]->grad);
+  }
+
+  double forward_flops(const Blobs&, const Blobs& outputs) const override {
+    return 4 * static_cast<double>(outputs[0]->shape.count());
+  }
+
+ private:
+  Tensor rows_;
+};
+
+const RegisterLayer<WarpLayer> registered_warp("Warp", {.about = "maps sampled along a flow (PWC-Net)",
+                                                        .message = "",
+                                                        .inputs = {{4, 5, 6}, {2, 5, 6}}});
+const RegisterLayer<WarpLayer> registered_flow_warp("FlowWarp",
+                                                    {.about = "maps sampled along a flow (FlowNet2)",
+                                                     .message = "flow_warp_param",
+                                                     .examples = {"", "fill_value: ZERO"},
+                                                     .inputs = {{4, 5, 6}, {2, 5, 6}}});
+
+}  // namespace
+}  // namespace banyan
