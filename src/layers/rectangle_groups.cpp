@@ -68,7 +68,8 @@ std::vector<RectangleGroup> group_rectangles(const std::vector<Rectangle>& recta
   }
   for (std::size_t at = 0; at < all.size(); ++at) {
     const float share = 1.0f / static_cast<float>(all[at].members);  // OpenCV multiplies, and in f32
-    for (std::size_t k = 0; k < 4; ++k) all[at].mean[k] = nearest_integer(static_cast<float>(sums[at][k]) * share);
+    for (std::size_t k = 0; k < 4; ++k)
+      all[at].mean[k] = nearest_integer(static_cast<float>(sums[at][k]) * share);
   }
   std::vector<RectangleGroup> kept;
   for (const RectangleGroup& one : all) {
