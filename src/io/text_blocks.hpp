@@ -49,7 +49,8 @@ bool has_field(std::string_view text, const TextBlock& block, const std::vector<
 /// Every block of the text with one of these names, at any depth.
 std::vector<TextBlock> blocks_named(std::string_view text, const std::vector<std::string>& names);
 
-/// Where fields end with a comma or a semicolon, as they may; not those between the values of a list.
+/// Where fields end with a comma or a semicolon, as they may; not those between the values of a list, nor
+/// between two texts, which would be one text without it.
 std::vector<std::size_t> field_separators(std::string_view text);
 
 /// Writes `by` and blanks over the name at `at`, so that everything else stays where it is. Returns false and

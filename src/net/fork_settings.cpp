@@ -94,8 +94,7 @@ void warn_of_crops(const caffe::NetParameter& net) {
   if (found == 0) return;
   log_warning(
       cat("a Crop without crop_param cuts from the first row and column on, as BVLC's does; in older "
-          "branches (the "
-          "first versions of FCN, HED) it cuts where positions agree, layer ",
+          "branches (the first versions of FCN, HED) it cuts where positions agree, layer ",
           first, " on", found > 1 ? cat(", and ", found - 1, " more elsewhere, too") : std::string(),
           ": if the net is for one of them, write crop_param { automatic_offset: true }"));
 }

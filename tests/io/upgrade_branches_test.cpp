@@ -149,7 +149,7 @@ std::vector<std::vector<int>> offsets(const caffe::NetParameter& net, caffe::Pha
 }
 
 /// RCF's and HED's own values: each doubling adds half a pixel of its pooling, and HED's first pad 34 more.
-TEST(UpgradeCrops, BeginWherePositionsAgree) {
+TEST(CropOffset, BeginWherePositionsAgree) {
   using Offsets = std::vector<std::vector<int>>;
   EXPECT_EQ(offsets(upgraded(edge_net("1", "AutoCrop"))), (Offsets{{0, 0}, {1, 1}, {2, 2}, {4, 4}, {8, 8}}));
   EXPECT_EQ(offsets(upgraded(edge_net("35", "AutoCrop"))),
@@ -161,7 +161,7 @@ TEST(UpgradeCrops, BeginWherePositionsAgree) {
             (Offsets{{2, 1}}));
 }
 
-TEST(UpgradeCrops, FollowTheLayersOfTheirPhase) {
+TEST(CropOffset, FollowTheLayersOfTheirPhase) {
   const caffe::NetParameter net = upgraded(
       "layer { name: 'a' type: 'Convolution' bottom: 'x' top: 'c' include { phase: TRAIN } convolution_param "
       "{ "
@@ -174,7 +174,7 @@ TEST(UpgradeCrops, FollowTheLayersOfTheirPhase) {
   EXPECT_EQ(offsets(net, caffe::TEST), (std::vector<std::vector<int>>{{8, 8}}));
 }
 
-TEST(UpgradeCrops, SayWhyTheyCannot) {
+TEST(CropOffset, SayWhyTheyCannot) {
   const auto error = [](const std::string& between, const std::string& inputs) {
     return error_of([&] {
       offsets(upgraded(
