@@ -139,8 +139,9 @@ struct PointBetween {
   std::int64_t low, high;
   T fraction;
   bool outside;
-  BANYAN_HOST_DEVICE PointBetween(T at, std::int64_t length) {
-    outside = !(at >= T(-1) && at <= static_cast<T>(length));
+  BANYAN_HOST_DEVICE PointBetween(T at, std::int64_t length)
+      : PointBetween(at, !(at >= T(-1) && at <= static_cast<T>(length)), length) {}
+  BANYAN_HOST_DEVICE PointBetween(T at, bool is_outside, std::int64_t length) : outside(is_outside) {
     const T inside = outside || at < T(0) ? T(0) : at;
     const auto whole = static_cast<std::int64_t>(inside);
     low = clipped(whole, length - 1);
@@ -170,32 +171,22 @@ BANYAN_HOST_DEVICE inline void visit_points(const Regions& over, const T* roi, s
   }
 }
 
-/// One axis of a grid point: the pixels it lies between; outside: it counts as 0.
+/// One axis of a grid point.
 template <class T>
-struct GridPoint {
-  std::int64_t low, high;
-  T fraction;
-  bool outside;
-  BANYAN_HOST_DEVICE GridPoint(T from, T to, const Regions& over, std::int64_t point, std::int64_t points,
-                               std::int64_t length) {
-    const T reach = margin(over, from, to), scale = static_cast<T>(over.scale);
-    const T begin = bounded((from - reach) * scale - T(0.5)), end = bounded((to + reach) * scale - T(0.5));
-    const T at = begin + static_cast<T>(point) * ((end - begin) / static_cast<T>(points - 1));
-    outside = !(end > begin && at >= T(-0.5) && at <= static_cast<T>(length) - T(0.5));
-    const T inside = outside || at < T(0) ? T(0) : at;
-    const auto whole = static_cast<std::int64_t>(inside);
-    low = clipped(whole, length - 1);
-    high = clipped(whole + 1, length - 1);
-    fraction = whole < length - 1 ? inside - static_cast<T>(whole) : T(0);
-  }
-};
+BANYAN_HOST_DEVICE inline PointBetween<T> grid_point(T from, T to, const Regions& over, std::int64_t point,
+                                                     std::int64_t points, std::int64_t length) {
+  const T reach = margin(over, from, to), scale = static_cast<T>(over.scale);
+  const T begin = bounded((from - reach) * scale - T(0.5)), end = bounded((to + reach) * scale - T(0.5));
+  const T at = begin + static_cast<T>(point) * ((end - begin) / static_cast<T>(points - 1));
+  return {at, !(end > begin && at >= T(-0.5) && at <= static_cast<T>(length) - T(0.5)), length};
+}
 
 /// The pixels that one point of the grid lies between: visit(pixel, weight).
 template <class T, class Visit>
 BANYAN_HOST_DEVICE inline void visit_grid_point(const Regions& over, const T* roi, std::int64_t row,
                                                 std::int64_t column, const Visit& visit) {
-  const GridPoint<T> y(roi[2], roi[4], over, row, over.pooled_h, over.height);
-  const GridPoint<T> x(roi[1], roi[3], over, column, over.pooled_w, over.width);
+  const PointBetween<T> y = grid_point(roi[2], roi[4], over, row, over.pooled_h, over.height);
+  const PointBetween<T> x = grid_point(roi[1], roi[3], over, column, over.pooled_w, over.width);
   if (y.outside || x.outside) return;
   visit(y.low * over.width + x.low, (1 - y.fraction) * (1 - x.fraction));
   visit(y.low * over.width + x.high, (1 - y.fraction) * x.fraction);
