@@ -134,13 +134,13 @@ with_tsan() {
 }
 
 # By its name, not by how many came before it: several may come together, and not all are tested.
-turn_of_commit() {
-  local commit
-  commit=$(git rev-parse HEAD 2>/dev/null | head -c 8) || commit=$RANDOM
-  echo $((16#$commit % 3))
-}
-export BANYAN_TURN=${BANYAN_TURN:-$(turn_of_commit)}  # tests/emulated_cuda/mutants.py has turns of its own faults
-[ "$what" != all ] || BANYAN_TURN=all
+commit=$(git rev-parse HEAD 2>/dev/null | head -c 8) || commit=$RANDOM
+BANYAN_TURN=${BANYAN_TURN:-$((16#$commit % 3))}
+export BANYAN_PART=$((16#$commit / 3 % 3))  # of the faults of tests/emulated_cuda/mutants.py
+if [ "$what" = all ]; then
+  BANYAN_TURN=all
+  BANYAN_PART=all
+fi
 [[ $BANYAN_TURN =~ ^([012]|all)$ ]] || { echo "run_tests: BANYAN_TURN=$BANYAN_TURN: 0, 1, 2 or all" >&2; exit 2; }
 its_turn() { [ -n "$regex" ] || [ "$BANYAN_TURN" = all ] || [ "$BANYAN_TURN" = "$1" ]; }
 
@@ -181,9 +181,19 @@ case $what in
       say "Format: not checked, clang-format 14 is not installed"
     fi
     tsan='tsan-tree test_device test_parallel'
-    asan='asan test_io test_device fuzz undefined'
-    rooms='io|device|sanitizers'
+    asan='asan test_device fuzz undefined'
+    rooms='device|sanitizers'
+    tests=tests_unchecked
     others=  # labels
+    if its_turn 0; then
+      tests=tests
+    else
+      others+='|turn_0'
+    fi
+    if its_turn 1 || its_turn 2; then
+      asan+=' test_io'
+      rooms+='|io'
+    fi
     if its_turn 1; then
       asan+=' test_net'
       rooms+='|net'
@@ -198,7 +208,7 @@ case $what in
       fi
       [ "$BANYAN_TURN" = all ] || say "Turn $BANYAN_TURN of 0, 1 and 2"
     fi
-    build release tests
+    build release "$tests"
     if [ -n "$regex" ]; then
       check release
     else

@@ -190,7 +190,7 @@ def main():
     arguments.add_argument("--build", type=pathlib.Path, required=True)
     arguments.add_argument("--jobs", type=int, default=2)
     arguments.add_argument("--only", default="", help="mutants whose name has this")
-    arguments.add_argument("--parts", type=int, default=1, help="only one of so many parts: BANYAN_TURN says which (0), or all")
+    arguments.add_argument("--parts", type=int, default=1, help="only one of so many parts: BANYAN_PART says which (0), or all")
     options = arguments.parse_args()
     build_folder = options.build.resolve()
     work = build_folder / "tests/emulated_cuda/mutants"
@@ -199,9 +199,9 @@ def main():
     (work / "solver.prototxt").write_text(NET)
     build = Build(options.source.resolve(), build_folder, "lib/emulated_checked/libbanyan_cuda.so", work)
     mutants = [m for m in MUTANTS if options.only in m.name]
-    turn = os.environ.get("BANYAN_TURN", "0")
-    if options.parts > 1 and turn != "all":
-        part = int(turn) % options.parts  # run_tests.sh knows 0, 1 and 2
+    part = os.environ.get("BANYAN_PART", "0")
+    if options.parts > 1 and part != "all":
+        part = int(part) % options.parts
         print(f"part {part + 1} of {options.parts}; without --parts: all {len(mutants)}", flush=True)
         mutants = mutants[part::options.parts]
     first_of = {(m.library, m.trim): m for m in reversed(mutants)}
