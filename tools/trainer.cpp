@@ -669,7 +669,7 @@ ModelOptions model_options(Phase default_phase) {
   options.threads = checked_threads();
   options.phase =
       FLAGS_phase.empty() ? default_phase : choice_of<Phase>("phase", {Phase::train, Phase::test});
-  options.level = FLAGS_level;
+  options.level = level();
   options.stages = split_list(FLAGS_stage);
   options.iterations = FLAGS_iterations;
   options.fold = choice_of<bool>("fold", {true, false});

@@ -102,6 +102,13 @@ std::set<int> labels_of(const std::string& path, const std::string& layer) {
   return labels;
 }
 
+/// A part whose sides are 1 - `jitter` to 1 of the image's, anywhere.
+Box jittered_part(double jitter, ItemDraws& draws) {
+  const double width = draws.between(1 - jitter, 1), height = draws.between(1 - jitter, 1);
+  const double left = draws.between(0, 1 - width), top = draws.between(0, 1 - height);
+  return {left, top, left + width, top + height};
+}
+
 }  // namespace
 
 void check_annotated(const caffe::TransformationParameter& transform,
@@ -118,6 +125,9 @@ void check_annotated(const caffe::TransformationParameter& transform,
   }
   if (transform.has_resize_param()) check_resize(transform.resize_param(), layer);
   for (const caffe::BatchSampler& sampler : annotations.batch_sampler()) check_sampler(sampler, layer);
+  const RangeCheck check{layer, "annotated_data_param"};
+  check("yolo_data_type", annotations.yolo_data_type(), 0, 1);
+  check("yolo_data_jitter", annotations.yolo_data_jitter(), 0, 0.99);
 }
 
 /// What becomes of a record; all that is drawn, except by the Augmenter.
@@ -173,8 +183,9 @@ AnnotatedWriter::Steps AnnotatedWriter::plan(const Record& record, std::uint64_t
   }
 
   std::vector<Box> samples;
+  if (is_fixed()) samples.push_back(jittered_part(annotations_.yolo_data_jitter(), draws));
   for (const caffe::BatchSampler& sampler : annotations_.batch_sampler()) {
-    if (!sampler.use_original_image()) continue;
+    if (!sampler.use_original_image() || is_fixed()) continue;
     std::uint32_t found = 0;
     for (std::uint32_t trial = 0; trial < sampler.max_trials(); ++trial) {
       if (sampler.has_max_sample() && found >= sampler.max_sample()) break;
@@ -271,22 +282,45 @@ std::vector<Shape> AnnotatedWriter::shapes(const Record& record, std::uint64_t i
   result.height = steps.height();
   result.width = steps.width();
   const ItemShape shape = augmenter_.output_shape(result);
-  return {Shape{shape.channels, shape.height, shape.width}};
+  std::vector<Shape> shapes{Shape{shape.channels, shape.height, shape.width}};
+  if (options_.objects && is_fixed()) shapes.push_back({1, kFixedRows, kFixedLength});
+  return shapes;
 }
 
-void AnnotatedWriter::write_rows(const Record& result, std::vector<ObjectBox> objects, std::uint64_t item,
-                                 const ItemPlace& place) const {
+/// The objects as the item shows them.
+std::vector<ObjectBox> AnnotatedWriter::shown(const Record& result, std::vector<ObjectBox> objects,
+                                              std::uint64_t item) const {
   const ItemShape shape = augmenter_.output_shape(result);
   const auto [top, left, mirror] = augmenter_.draw(result, shape, item);
   look_through(fractions_of({top, left, shape.height, shape.width}, result.height, result.width),
                emit_constraint(), objects);
-  for (const ObjectBox& object : objects) {
-    const Box box = mirror ? mirrored(object.box) : object.box;
-    place.rows->insert(
-        place.rows->end(),
-        {static_cast<double>(place.index), static_cast<double>(object.label),
-         static_cast<double>(object.instance), box.x1, box.y1, box.x2, box.y2, object.difficult ? 1.0 : 0.0});
+  if (mirror)
+    for (ObjectBox& object : objects) object.box = mirrored(object.box);
+  return objects;
+}
+
+void AnnotatedWriter::write_rows(const std::vector<ObjectBox>& objects, const ItemPlace& place) const {
+  for (const auto& [box, label, instance, difficult] : objects)
+    place.rows->insert(place.rows->end(), {static_cast<double>(place.index), static_cast<double>(label),
+                                           static_cast<double>(instance), box.x1, box.y1, box.x2, box.y2,
+                                           difficult ? 1.0 : 0.0});
+}
+
+/// Class from 0, centre and size of the first kFixedRows objects that are not difficult, then zeros.
+void AnnotatedWriter::write_fixed_rows(const std::vector<ObjectBox>& objects, const ItemPlace& place) const {
+  std::vector<double> rows;
+  for (const auto& [box, label, instance, difficult] : objects) {
+    if (label < 1)
+      bad_input("an object has the label ", label, "; with yolo_data_type: 1 labels are numbered from 1");
+    if (difficult || rows.size() == kFixedRows * kFixedLength) continue;
+    rows.insert(rows.end(), {label - 1.0, (box.x1 + box.x2) / 2, (box.y1 + box.y2) / 2, box.x2 - box.x1,
+                             box.y2 - box.y1});
   }
+  rows.resize(kFixedRows * kFixedLength);
+  dispatch_float(place.dtype, "a data layer", [&]<class T>() {
+    std::transform(rows.begin(), rows.end(), static_cast<T*>(place.outputs[1]),
+                   [](double value) { return static_cast<T>(value); });
+  });
 }
 
 void AnnotatedWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
@@ -297,7 +331,9 @@ void AnnotatedWriter::write(const Record& record, std::uint64_t item, const Item
   dispatch_float(place.dtype, "a data layer", [&]<class T>() {
     augmenter_.apply(result, item, place.layout, static_cast<T*>(place.outputs[0]));
   });
-  if (options_.objects) write_rows(result, steps.objects, item, place);
+  if (!options_.objects) return;
+  const std::vector<ObjectBox> objects = shown(result, steps.objects, item);
+  is_fixed() ? write_fixed_rows(objects, place) : write_rows(objects, place);
 }
 
 }  // namespace banyan::data

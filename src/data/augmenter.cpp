@@ -172,6 +172,23 @@ Augmenter::Augmenter(const caffe::TransformationParameter& settings, bool random
   mean_image_ = std::move(mean.values);
 }
 
+void Augmenter::cut_mean(int side, const std::string& layer) {
+  if (mean_image_.empty()) return;
+  const ItemShape whole = mean_shape_;
+  if (whole.height < side || whole.width < side)
+    bad_input("layer ", banyan::quoted(layer), ": mean_file ", banyan::quoted(mean_file_), " is ",
+              whole.to_string(), ", smaller than crop_size ", side);
+  const std::ptrdiff_t top = (whole.height - side) / 2, left = (whole.width - side) / 2;
+  std::vector<float> middle;
+  for (std::ptrdiff_t c = 0; c < whole.channels; ++c)
+    for (std::ptrdiff_t y = top; y < top + side; ++y) {
+      const auto row = mean_image_.begin() + (c * whole.height + y) * whole.width + left;
+      middle.insert(middle.end(), row, row + side);
+    }
+  mean_shape_ = {whole.channels, side, side};
+  mean_image_ = std::move(middle);
+}
+
 ItemShape Augmenter::output_shape(const Record& record) const {
   const ItemShape stored{record.channels, record.height, record.width};
   if (!mean_image_.empty() && mean_shape_ != stored)

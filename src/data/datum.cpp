@@ -82,6 +82,29 @@ void append_objects(std::string_view bytes, std::vector<ObjectBox>& objects) {
   }
 }
 
+/// YOLO's: the class from 0, whether it is difficult, and the centre and size of each object, for labels from
+/// 1 as SSD has them.
+void read_yolo_objects(Record& record) {
+  constexpr std::size_t kNumbers = 6;
+  const std::vector<float>& values = record.values;
+  if (!record.encoded || values.empty() || values.size() % kNumbers != 0)
+    bad_input(
+        "the record is no AnnotatedDatum with an image, nor an image file with 6 numbers for each object "
+        "(YOLO's); records of one Datum are read by Data");
+  for (std::size_t i = 0; i < values.size(); i += kNumbers) {
+    const double label = values[i], x = values[i + 2], y = values[i + 3], width = values[i + 4],
+                 height = values[i + 5];
+    if (!(label >= 0 && label < 1e6 && label == std::floor(label)) || !std::isfinite(x + y + width + height))
+      bad_input("object ", i / kNumbers, " has the class ", label, " and the centre and size ", x, ", ", y,
+                ", ", width, ", ", height, "; expected a class from 0 and finite numbers");
+    record.objects.push_back({{x - width / 2, y - height / 2, x + width / 2, y + height / 2},
+                              static_cast<int>(label) + 1,
+                              0,
+                              values[i + 1] != 0});
+  }
+  record.typed_objects = true;
+}
+
 constexpr unsigned tag(unsigned field, unsigned wire_type) { return field << 3 | wire_type; }
 
 std::uint64_t expected_count(const DatumView& datum) {
@@ -187,6 +210,7 @@ void read_stored(const RecordFormat& format, Record& record) {
   record.objects.clear();
   record.typed_objects = false;
   std::string_view datum;
+  bool plain = false;
   std::uint64_t type = caffe::AnnotatedDatum::BBOX;
   WireCursor cursor(record.stored);
   while (!cursor.at_end()) {
@@ -197,14 +221,21 @@ void read_stored(const RecordFormat& format, Record& record) {
         break;
       case tag(2, 0):
         type = cursor.varint();
-        record.typed_objects = true;
+        record.typed_objects = true;  // in a Datum, the height
         break;
       case tag(3, 2):
         append_objects(cursor.bytes(cursor.varint()), record.objects);
         break;
+      case tag(4, 2):  // a Datum's
+        plain = true;
+        [[fallthrough]];
       default:
         cursor.skip(static_cast<unsigned>(key & 7));
     }
+  }
+  if (datum.empty() && plain) {
+    read_datum(record.stored, format.color, record);
+    return read_yolo_objects(record);
   }
   if (datum.empty())
     bad_input("the record is no AnnotatedDatum with an image (records of one Datum are read by Data)");

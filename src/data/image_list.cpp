@@ -11,11 +11,14 @@
 #include <map>
 #include <mutex>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/io/atomic_file.hpp"
+#include "data/list_words.hpp"
 
 namespace banyan::data {
 
@@ -96,19 +99,34 @@ ListedImage parse_line(const std::string& list, std::uint64_t number, const std:
 
 struct ListRegistry {
   std::mutex mutex;
-  std::map<std::pair<std::string, int>, std::weak_ptr<const std::vector<ListedImage>>> open;
+  /// By path, numbers after each path, and the folder of files of boxes.
+  std::map<std::tuple<std::string, int, std::string>, std::weak_ptr<const std::vector<ListedImage>>> open;
 };
 
-std::shared_ptr<const std::vector<ListedImage>> shared_list(const std::string& path, int labels) {
+std::shared_ptr<const std::vector<ListedImage>> shared_list(const std::string& path,
+                                                            const ImageListOptions& options) {
   static ListRegistry registry;
   const std::lock_guard lock(registry.mutex);
-  auto& entry = registry.open[{path, labels}];
+  const bool boxes = options.box_files;
+  auto& entry = registry.open[{path, boxes ? 0 : options.labels, boxes ? options.root_folder : ""}];
   auto list = entry.lock();
   if (!list) {
-    list = std::make_shared<const std::vector<ListedImage>>(read_image_list(path, labels));
+    list = std::make_shared<const std::vector<ListedImage>>(boxes ? read_box_files(path, options.root_folder)
+                                                                  : read_image_list(path, options.labels));
     entry = list;
   }
   return list;
+}
+
+std::vector<float> read_boxes(const std::string& path) {
+  constexpr std::size_t kLargest = std::size_t{1} << 24;
+  const std::string text = io::read_file(path, kLargest);
+  ListWords words(text, path);
+  std::vector<float> numbers;
+  while (!words.done())
+    for (const char* what : {"a box's x1", "its y1", "its x2", "its y2", "its class"})
+      numbers.push_back(static_cast<float>(words.number<int>(what)));
+  return numbers;
 }
 
 void read_whole_file(const std::string& path, std::vector<char>& bytes) {
@@ -182,7 +200,7 @@ class ImageListReader : public RecordReader {
 class ImageListSource : public RecordSource {
  public:
   ImageListSource(const std::string& path, const ImageListOptions& options)
-      : path_(path), list_(shared_list(path, options.labels)), options_(options) {}
+      : path_(path), list_(shared_list(path, options)), options_(options) {}
   std::uint64_t size() const override { return list_->size(); }
   std::string name() const override { return "image list " + banyan::quoted(path_); }
   std::unique_ptr<RecordReader> reader() const override {
@@ -212,6 +230,29 @@ std::vector<ListedImage> read_image_list(const std::string& path, int labels) {
                                 : parse_line(path, number, line));
   }
   if (images.empty()) bad_input("the image list ", banyan::quoted(path), " lists no images");
+  return images;
+}
+
+std::vector<ListedImage> read_box_files(const std::string& path, const std::string& root_folder) {
+  const std::string text = io::read_file(path, std::size_t{1} << 30);
+  std::istringstream lines(text);
+  std::vector<ListedImage> images;
+  std::size_t most = 5;
+  std::string line;
+  for (std::uint64_t number = 1; std::getline(lines, line); ++number) {
+    const std::size_t last = line.find_last_not_of(kBlank);
+    if (last == std::string::npos) continue;
+    line.resize(last + 1);
+    const std::size_t split = line.find_last_of(" \t");
+    if (split == std::string::npos)
+      bad_input(path, ":", number, ": expected an image and a file of boxes, found ", banyan::quoted(line));
+    ListedImage& image = images.emplace_back();
+    image.path = line.substr(0, split);
+    image.labels = read_boxes(root_folder + line.substr(split + 1));
+    most = std::max(most, image.labels.size());
+  }
+  if (images.empty()) bad_input("the image list ", banyan::quoted(path), " lists no images");
+  for (ListedImage& image : images) image.labels.resize(most, -1);
   return images;
 }
 

@@ -287,9 +287,12 @@ void check_part_transform(const caffe::TransformationParameter& settings, const 
     bad_input("layer ", quoted(layer), ": transform_param.lighting_noise must not be negative, but is ",
               settings.lighting_noise());
   const bool parts = RandomParts(settings).any();
-  if (parts && settings.has_mean_file())
-    bad_input("layer ", quoted(layer), ": transform_param.mean_file does not fit the parts that ", kParts,
-              " cut; give mean_value");
+  const bool nvidia = has_side(settings) && !settings.has_random_resize_param();
+  if (parts && !nvidia && settings.has_mean_file())
+    bad_input(
+        "layer ", quoted(layer),
+        ": transform_param.mean_file does not fit the parts that fix_crop, multi_scale, original_image, "
+        "random_aspect_ratio_param and random_resize_param cut; give mean_value");
   if ((parts || settings.is_flow() || settings.flow()) && settings.pad() > 0)
     bad_input("layer ", quoted(layer), ": transform_param.pad cannot be combined with is_flow, flow, ",
               kParts);
@@ -314,6 +317,7 @@ PartWriter::PartWriter(const caffe::TransformationParameter& settings, bool rand
       key_{settings.random_seed() >= 0 ? static_cast<std::uint64_t>(settings.random_seed()) : seed, stream,
            0} {
   check_part_transform(settings, layer);
+  if (parts_.scales()) augmenter_.cut_mean(crop_, layer);
 }
 
 std::vector<Shape> PartWriter::shapes(const Record& record, std::uint64_t item) const {

@@ -28,6 +28,7 @@ constexpr std::uint32_t kMostRedraws = 10;
 struct LabelledImage {
   std::string image, labels;  // paths; empty: no image of labels
   int label = 0;              // of all pixels without such an image
+  PixelBox window{};          // if there are windows
 };
 
 int label_of(const std::string& word, const std::string& list, std::uint64_t line) {
@@ -35,6 +36,36 @@ int label_of(const std::string& word, const std::string& list, std::uint64_t lin
   if (!label || *label < 0 || *label > 255)
     bad_input(list, ":", line, ": expected a label from 0 to 255, found ", banyan::quoted(word));
   return *label;
+}
+
+/// x1, y1, x2, y2; false if the words are anything else.
+bool read_window_words(std::istream& words, PixelBox& window) {
+  constexpr int kFarthest = 1 << 20;
+  int x1 = 0, y1 = 0, x2 = 0, y2 = 0;
+  if (!(words >> x1 >> y1 >> x2 >> y2)) return false;
+  for (const int at : {x1, y1, x2, y2})
+    if (at <= -kFarthest || at >= kFarthest) return false;
+  window = {y1, x1, y2 - y1 + 1, x2 - x1 + 1};
+  return window.height > 0 && window.width > 0 && std::max(window.height, window.width) <= kLongestSide;
+}
+
+/// The pixels of a window, `outside` where it is outside of the image.
+void cut_window(Image& image, const PixelBox& window, std::uint8_t outside, Image& scratch) {
+  scratch = {image.channels, window.height, window.width, {}};
+  scratch.pixels.assign(static_cast<std::size_t>(window.height) * static_cast<std::size_t>(window.width) *
+                            static_cast<std::size_t>(image.channels),
+                        outside);
+  const int left = std::max(0, -window.left), right = std::min(window.width, image.width - window.left);
+  for (int y = std::max(0, -window.top);
+       y < std::min(window.height, image.height - window.top) && left < right; ++y) {
+    const auto row = [&](const Image& in, int at_y, int at_x) {
+      return (std::ptrdiff_t{at_y} * in.width + at_x) * in.channels;
+    };
+    std::copy_n(image.pixels.begin() + row(image, y + window.top, left + window.left),
+                std::ptrdiff_t{right - left} * image.channels,
+                scratch.pixels.begin() + row(scratch, y, left));
+  }
+  std::swap(image, scratch);
 }
 
 std::vector<LabelledImage> read_list(const std::string& path, const SegmentationOptions& options) {
@@ -47,8 +78,12 @@ std::vector<LabelledImage> read_list(const std::string& path, const Segmentation
     LabelledImage entry;
     std::string second, rest;
     if (!(words >> std::quoted(entry.image))) continue;
-    words >> std::quoted(second) >> rest;
     const bool two = options.labels != Parameter::NONE;
+    if (two || !options.windows) words >> std::quoted(second);
+    if (options.windows && !read_window_words(words, entry.window))
+      bad_input(path, ":", number, ": expected a window, \"x1 y1 x2 y2\", at the end of the line, found ",
+                banyan::quoted(line));
+    words >> rest;
     if (two == second.empty() || !rest.empty())
       bad_input(path, ":", number, ": expected ",
                 options.labels == Parameter::PIXEL   ? "\"image label-image\""
@@ -73,6 +108,16 @@ float label_value(std::uint8_t stored, caffe::ImageDataParameter::LabelValues va
   if (values == Parameter::STORED) return stored;
   if (stored >= 128) return 1;
   return values == Parameter::EDGES ? 0.0f : static_cast<float>(stored) / 255;
+}
+
+template <class T>
+void write_labels(const Image& labels, bool mirror, caffe::ImageDataParameter::LabelValues values, T* to) {
+  for (int y = 0; y < labels.height; ++y)
+    for (int x = 0; x < labels.width; ++x) {
+      const int column = mirror ? labels.width - 1 - x : x;
+      to[std::ptrdiff_t{y} * labels.width + column] =
+          static_cast<T>(label_value(labels.pixels.data()[std::ptrdiff_t{y} * labels.width + x], values));
+    }
 }
 
 /// Has one label more than 80 % of the part's pixels?
@@ -111,10 +156,15 @@ class SegmentationReader : public RecordReader {
     } else {
       read_labels(image, labels);
     }
+    if (options_.windows) {
+      cut_window(image, entry_->window, 0, record.scratch);
+      cut_window(labels, entry_->window, static_cast<std::uint8_t>(options_.ignore_label), record.scratch);
+    }
     if (options_.new_height > 0) {
       resize_bilinear(image, options_.new_height, options_.new_width, record.scratch);
       std::swap(image, record.scratch);
-      resize_nearest(labels, options_.new_height, options_.new_width, record.scratch);
+      resize_nearest(labels, options_.new_height / options_.label_divisor,
+                     options_.new_width / options_.label_divisor, record.scratch);
       std::swap(labels, record.scratch);
     }
     record.show_image();
@@ -132,9 +182,13 @@ class SegmentationReader : public RecordReader {
     } catch (const Error& error) {
       throw Error(error.kind(), "label image " + path + ": " + error.message());
     }
-    if (labels.height != image.height || labels.width != image.width)
-      bad_input("label image ", path, ": expected the size of its image, ", image.height, " x ", image.width,
-                ", found ", labels.height, " x ", labels.width);
+    if (options_.label_sizes && options_.new_height > 0) return;
+    const int divisor = options_.label_divisor;
+    const int height = image.height / divisor, width = image.width / divisor;
+    if (labels.height != height || labels.width != width)
+      bad_input("label image ", path, ": expected the size of its image, ",
+                divisor > 1 ? cat("divided by ", divisor, ", ") : "", height, " x ", width, ", found ",
+                labels.height, " x ", labels.width);
   }
 
   std::string name_;
@@ -236,7 +290,8 @@ std::vector<Shape> SegmentationWriter::shapes(const Record& record, std::uint64_
     bad_input("the image (", record.height, " x ", record.width, ") is smaller than stride, ", stride_);
   if (!options_.pads && (height > record.height || width > record.width))
     bad_input("crop_size ", height, " is larger than the image (", record.height, " x ", record.width, ")");
-  return {Shape{record.channels, height, width}, Shape{1, height, width}, Shape{1, 1, 2}};
+  const int divisor = options_.label_divisor;
+  return {Shape{record.channels, height, width}, Shape{1, height / divisor, width / divisor}, Shape{1, 1, 2}};
 }
 
 void SegmentationWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
@@ -278,8 +333,10 @@ void SegmentationWriter::write(const Record& record, std::uint64_t item, const I
         const std::ptrdiff_t at = std::ptrdiff_t{y} * width + (mirror ? width - 1 - x : x);
         const bool inside = y + top < image->height && x + left < image->width;
         const std::ptrdiff_t from = inside ? std::ptrdiff_t{y + top} * image->width + x + left : 0;
-        classes[at] = static_cast<T>(inside ? label_value(labels->pixels.data()[from], options_.label_values)
-                                            : static_cast<float>(options_.ignore_label));
+        if (options_.label_divisor == 1)
+          classes[at] =
+              static_cast<T>(inside ? label_value(labels->pixels.data()[from], options_.label_values)
+                                    : static_cast<float>(options_.ignore_label));
         for (int c = 0; c < channels; ++c) {
           const T mean = static_cast<T>(means_[static_cast<std::size_t>(c)]);
           // Pixels have 8 bits, also those that are added.
@@ -289,6 +346,7 @@ void SegmentationWriter::write(const Record& record, std::uint64_t item, const I
               (pixel - mean) * static_cast<T>(scale_);
         }
       }
+    if (options_.label_divisor > 1) write_labels(*labels, mirror, options_.label_values, classes);
     T* const size = static_cast<T*>(place.outputs[2]);
     size[0] = static_cast<T>(record.height);
     size[1] = static_cast<T>(record.width);

@@ -6,10 +6,11 @@
 #include <utility>
 
 #include "banyan/base/error.hpp"
-#include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/data/image_codec.hpp"
 #include "banyan/io/atomic_file.hpp"
+#include "data/list_words.hpp"
+#include "data/open_once.hpp"
 
 namespace banyan::data {
 
@@ -17,42 +18,8 @@ namespace {
 
 constexpr std::size_t kLargestFile = std::size_t{1} << 32;
 
-/// Words of a text, with the line that each is in.
-class Words {
- public:
-  Words(std::string_view text, std::string origin) : text_(text), origin_(std::move(origin)) {}
-
-  bool done() {
-    while (at_ < text_.size() && is_blank(text_[at_]))
-      if (text_[at_++] == '\n') ++line_;
-    return at_ == text_.size();
-  }
-  std::string_view next(const char* what) {
-    if (done()) fail(what, "the end of the file");
-    const std::size_t begin = at_;
-    while (at_ < text_.size() && !is_blank(text_[at_])) ++at_;
-    return text_.substr(begin, at_ - begin);
-  }
-  template <class Number>
-  Number number(const char* what) {
-    const std::string_view word = next(what);
-    const auto value = number_in<Number>(word);
-    if (!value) fail(what, banyan::quoted(word));
-    return *value;
-  }
-  [[noreturn]] void fail(const std::string& expected, const std::string& found) const {
-    bad_input(origin_, ":", line_, ": expected ", expected, ", found ", found);
-  }
-
- private:
-  static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
-  std::string_view text_;
-  std::string origin_;
-  std::size_t at_ = 0, line_ = 1;
-};
-
-void read_window(Words& words, std::uint32_t image, float foreground, float background, WindowList& list) {
+void read_window(ListWords& words, std::uint32_t image, float foreground, float background,
+                 WindowList& list) {
   ObjectWindow window;
   window.image = image;
   window.label = words.number<std::int32_t>("the window's label");
@@ -79,18 +46,14 @@ void read_window(Words& words, std::uint32_t image, float foreground, float back
 
 WindowList read_window_list(const std::string& path, float foreground, float background) {
   const std::string text = io::read_file(path, kLargestFile);
-  Words words(text, path);
+  ListWords words(text, path);
   WindowList list;
   while (!words.done()) {
-    if (const std::string_view mark = words.next("\"#\""); mark != "#")
-      words.fail("\"#\" before the next image", banyan::quoted(mark));
-    words.number<std::int64_t>("the image's number");
     WindowList::ListedFile image;
-    image.path = words.next("the image's path");
-    if (const int channels = words.number<int>("the image's channels"); channels != 3)
-      words.fail("3 channels: images are read in colour", cat(channels));
-    image.height = words.number<int>("the image's height");
-    image.width = words.number<int>("the image's width");
+    image.path = read_listed_path(words);
+    const ListedSize size = read_listed_size(words);
+    image.height = size.height;
+    image.width = size.width;
     list.images.push_back(std::move(image));
     const auto windows = words.number<std::uint32_t>("the number of windows");
     for (std::uint32_t i = 0; i < windows; ++i)
@@ -128,21 +91,9 @@ class Windows {
 };
 
 std::shared_ptr<const Windows> windows_of(const std::string& path, const WindowOptions& options) {
-  struct Registry {
-    std::mutex mutex;
-    std::map<std::string, std::weak_ptr<const Windows>> open;
-  };
-  static Registry registry;
-  const std::lock_guard lock(registry.mutex);
-  auto& entry =
-      registry
-          .open[cat(options.fg_threshold, " ", options.bg_threshold, " ", options.root_folder, "\n", path)];
-  auto windows = entry.lock();
-  if (!windows) {
-    windows = std::make_shared<const Windows>(path, options.fg_threshold, options.bg_threshold);
-    entry = windows;
-  }
-  return windows;
+  return open_once<const Windows>(
+      cat(options.fg_threshold, " ", options.bg_threshold, " ", options.root_folder, "\n", path),
+      [&] { return std::make_shared<const Windows>(path, options.fg_threshold, options.bg_threshold); });
 }
 
 class WindowSource : public RecordSource, public std::enable_shared_from_this<WindowSource> {

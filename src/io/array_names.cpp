@@ -34,6 +34,7 @@ const std::vector<Roles>& known_roles() {
 Roles roles_of(const std::string& type, const std::vector<std::size_t>& counts) {
   static const char* const with_weight[] = {"Convolution",
                                             "Deconvolution",
+                                            "DeformableConvolution",
                                             "DepthwiseConvolution",
                                             "ConvolutionDepthwise",
                                             "InnerProduct",
@@ -176,12 +177,28 @@ std::vector<std::string> blob_names(const std::string& layer, const std::string&
   return names;
 }
 
+namespace {
+
+/// Such as layers of one name have that share them.
+bool have_same_values(const LayerWeights& a, const LayerWeights& b) {
+  return std::equal(a.blobs.begin(), a.blobs.end(), b.blobs.begin(), b.blobs.end(),
+                    [](const BlobData& one, const BlobData& other) {
+                      return one.shape == other.shape && one.floats == other.floats &&
+                             one.doubles == other.doubles;
+                    });
+}
+
+}  // namespace
+
 NamedArrays to_arrays(const ModelWeights& weights, NameStyle style) {
   NamedArrays arrays;
-  std::set<std::string> names;
+  std::map<std::string, const LayerWeights*> names;
   for (const LayerWeights& layer : weights.layers) {
     if (layer.blobs.empty()) continue;
-    if (!names.insert(layer.name).second) bad_input("two layers with weights are named ", quoted(layer.name));
+    if (const auto [first, is_new] = names.emplace(layer.name, &layer); !is_new) {
+      if (have_same_values(*first->second, layer)) continue;
+      bad_input("two layers with weights are named ", quoted(layer.name), ", and their weights differ");
+    }
     std::vector<std::size_t> counts;
     for (const BlobData& blob : layer.blobs) counts.push_back(blob.count());
     const std::vector<std::string> names_of_blobs = blob_names(layer.name, layer.type, counts, style);

@@ -230,7 +230,7 @@ std::string Complaints::missing_type(const std::string& field) {
   if (!setting.ends_with("_param")) return "";
   const std::string type = value_in(text_, layer, "type");
   // A Python layer may have a native one's place, and its settings are known.
-  if (type.empty() || type == "Python") return "";
+  if (type.empty() || type == "Python" || is_read_as_another(current_type_name(type))) return "";
   if (type == kUnknownV1Type) {
     missing_type_ = type;
     return "has an unknown type";

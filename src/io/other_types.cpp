@@ -14,20 +14,10 @@ namespace banyan::io {
 namespace {
 
 constexpr const char* kC3dDeconvolution = "C3D's nets with deconvolutions";
-constexpr const char* kDeformable =
-    "no operator samples at learned offsets; a Convolution with dilation widens the view too";
-constexpr const char* kDomains =
-    "no operator compares how the samples of two domains are distributed; without it the net learns from the "
-    "labels alone";
 constexpr const char* kFlowPairs =
     "transform_param crops, mirrors and changes colours of single images; augment pairs with their flow "
     "beforehand and read them with HDF5Data";
-constexpr const char* kFrcnnWho = "a Faster R-CNN in C++";
 constexpr const char* kLmdb = "convert the data to LMDB (convert_imageset) and read it with Data";
-constexpr const char* kLocal =
-    "no operator has weights of its own for each position; a Convolution shares them, and an InnerProduct "
-    "joins all positions";
-constexpr const char* kLocalBranches = "branches of Caffe";
 constexpr const char* kMatlab = "Banyan reads and writes no files of MATLAB";
 constexpr const char* kOneNet =
     "it divides a net among machines; remove it: here every device holds the whole net";
@@ -47,11 +37,7 @@ constexpr std::array kOthers{
               "with HDF5Data"},
     OtherType{"ApplyDeformation", "U-Net's Caffe",
               "deform images and labels beforehand and read them with HDF5Data"},
-    OtherType{"BboxAccuracy", "MS-CNN and Cascade R-CNN",
-              "DetectionEvaluate compares the boxes of SSD's layers"},
-    OtherType{"BboxData", "SqueezeDet's branch", "AnnotatedData reads images with boxes"},
     OtherType{"BilinearInterpolation", "branches of Caffe", "Interp enlarges maps, to a size or by a factor"},
-    OtherType{"BoxData", "YOLO's branches", "AnnotatedData reads boxes"},
     OtherType{
         "BoxFeatures", "branches for instance segmentation",
         "it repeats an image's scores for each detected box, 0 outside of it; no operator makes as many "
@@ -69,19 +55,9 @@ constexpr std::array kOthers{
               "it searches several paths, or names a class for each time step; CTCGreedyDecoder gives the "
               "labels of "
               "the best path, of scores with time steps x sequences x classes"},
-    OtherType{"ColorConv", "yjxiong's Caffe",
-              "convert colours when the data are made; a 1 x 1 Convolution with fixed weights changes BGR to "
-              "RGB, XYZ or gray"},
-    OtherType{"CompactBilinear", "compact bilinear pooling",
-              "no operator takes products of pairs of channels; InnerProduct after a global Pooling has the "
-              "channels themselves"},
     OtherType{"ConvLSTM", "branches for videos",
               "no operator has convolutions inside of a recurrent layer; LSTM takes vectors, as InnerProduct "
               "or a global Pooling makes of maps"},
-    OtherType{"ConvolutionReLU", "SkimCaffe", "write Convolution and ReLU; the net joins them by itself"},
-    OtherType{"ConvolutionRistretto", "Ristretto",
-              "write Convolution with the same settings; the numbers of a net are all of one format here, "
-              "which --precision chooses"},
     OtherType{"CreateDeformation", "U-Net's Caffe",
               "deform images and labels beforehand and read them with HDF5Data"},
     OtherType{"CrossCorrelation", "branches for tracking",
@@ -90,28 +66,13 @@ constexpr std::array kOthers{
               "it reads pairs of images with their flow from its own records; write them as HDF5 files and "
               "read them with HDF5Data"},
     OtherType{"DataAugmentation", "FlowNet2", kFlowPairs},
-    OtherType{"DeconvolutionRistretto", "Ristretto",
-              "write Deconvolution with the same settings; the numbers of a net are all of one format here, "
-              "which --precision chooses"},
-    OtherType{"DeformConv", "branches of Caffe", kDeformable},
-    OtherType{"DeformableConvolution", "Deformable R-FCN", kDeformable},
+    OtherType{
+        "DeformConv", "branches of Caffe",
+        "DeformableConvolution takes its offsets as a second input; write a Convolution that makes them"},
     OtherType{
         "DeformablePSROIPooling", "Deformable R-FCN",
         "no operator moves bins by learned offsets; PSROIPooling and ROIAlign take them where they are"},
-    OtherType{"DenseBlock", "branches for DenseNets",
-              "write out its layers: BatchNorm, Scale, ReLU, Convolution and, if it has dropout, Dropout, "
-              "then Concat with the input"},
     OtherType{"DenseCRF", "DeepLab", kRefine},
-    OtherType{"DenseImageData", "SegNet",
-              "lists with cuts, mirrors, a mean_file or a label_divide_factor are not read; others are, by "
-              "ImageSegData with image_data_param { label_type: PIXEL }"},
-    OtherType{"DetectionAccuracy", "MS-CNN and Cascade R-CNN",
-              "DetectionEvaluate compares the boxes of SSD's layers"},
-    OtherType{"DetectionData", "MS-CNN and Cascade R-CNN", "AnnotatedData reads images with boxes"},
-    OtherType{"DetectionGroupAccuracy", "MS-CNN and Cascade R-CNN",
-              "DetectionEvaluate compares the boxes of SSD's layers"},
-    OtherType{"DetectionGroupLoss", "MS-CNN and Cascade R-CNN", kYoloLoss},
-    OtherType{"DetectionLoss", "YOLO's branches, MS-CNN and Cascade R-CNN", kYoloLoss},
     OtherType{
         "DomainTransform", "DeepLab",
         "its filter passes over one pixel after the other, for which there is no operator; train without "
@@ -121,22 +82,7 @@ constexpr std::array kOthers{
     OtherType{"DriveData", "VPGNet",
               "it makes maps of labels from records of its own; make them beforehand and read images and "
               "maps with HDF5Data"},
-    OtherType{"EltwiseAccuracy", "DeconvNet", "Accuracy with axis: 1 compares each pixel's class"},
-    OtherType{"EntropyLoss", "Xlearn (domain adaptation)",
-              "Softmax, Log, Eltwise with operation: PROD of both, and Reduction with a negative coeff and a "
-              "loss_weight compute the same"},
-    OtherType{"EvalDetection", "YOLO's branches", "DetectionEvaluate compares the boxes of SSD's layers"},
-    OtherType{"FcRistretto", "Ristretto",
-              "write InnerProduct with the same settings; the numbers of a net are all of one format here, "
-              "which --precision chooses"},
     OtherType{"FlowAugmentation", "FlowNet2", kFlowPairs},
-    OtherType{"FrcnnAnchorTarget", kFrcnnWho,
-              "AnchorTarget does the same; its settings are the layer's own instead of a JSON file's"},
-    OtherType{"FrcnnProposal", kFrcnnWho,
-              "Proposal does the same; its settings are the layer's own instead of a JSON file's"},
-    OtherType{"FrcnnProposalTarget", kFrcnnWho,
-              "ProposalTarget does the same; its settings are the layer's own instead of a JSON file's"},
-    OtherType{"FrcnnRoiData", kFrcnnWho, "AnnotatedData reads boxes"},
     OtherType{
         "GeneralTripletLoss", "caffe-windows",
         "it takes distances to the centres of all classes; TripletLoss, which is near, compares triplets "
@@ -147,14 +93,10 @@ constexpr std::array kOthers{
     OtherType{"HardSwish", "branches for MobileNets",
               "Power with shift: 3, Clip to 0 and 6, Power with scale: 0.1666667, and Eltwise with "
               "operation: PROD with the input compute the same"},
-    OtherType{"HashingLoss", "Deep Supervised Hashing",
-              "it compares all pairs of a batch and draws outputs to 1 and -1; ContrastiveLoss compares "
-              "pairs that the net is given"},
     OtherType{"Hotspot", "caffe-windows",
               "it draws maps of points from their coordinates; draw them beforehand and read them with "
               "HDF5Data"},
     OtherType{"ImResize", "OpenPose", "Interp enlarges maps"},
-    OtherType{"ImageGtData", "MS-CNN", "AnnotatedData reads images with boxes"},
     OtherType{"ImageLabelData", "branches for segmentation", "ImageSegData reads pairs of images"},
     OtherType{"ImageSegUniformSizeData", "caffe-public",
               "ImageSegData reads pairs of images; new_height and new_width, or a crop, give all of them one "
@@ -165,10 +107,6 @@ constexpr std::array kOthers{
     OtherType{"InterClass", "sphereface-plus",
               "it moves the rows of another layer's weights apart, for which there is no loss; without it "
               "MarginInnerProduct trains as SphereFace does"},
-    OtherType{"JMMDLoss", "Xlearn (domain adaptation)", kDomains},
-    OtherType{"LRNRistretto", "Ristretto",
-              "write LRN with the same settings; the numbers of a net are all of one format here, which "
-              "--precision chooses"},
     OtherType{"LS", "a branch for extreme learning machines",
               "it solves least squares for all weights at once, which is no training by gradients; an "
               "InnerProduct with EuclideanLoss comes to the same solution"},
@@ -176,9 +114,6 @@ constexpr std::array kOthers{
               "no operator goes over rows and columns of maps; LSTM goes along one axis"},
     OtherType{"LargeMarginInnerProduct", "L-Softmax",
               "MarginInnerProduct (A-Softmax, SphereFace) has margins too, but between rows of length 1"},
-    OtherType{"LocalWeightedConvolution", kLocalBranches, kLocal},
-    OtherType{"LocallyConnected", kLocalBranches, kLocal},
-    OtherType{"MMDLoss", "Xlearn (domain adaptation)", kDomains},
     OtherType{"MOE", "BVLC's opencl branch",
               "it holds whole nets as experts; write them as layers, weighted by a Softmax with Scale and "
               "Eltwise"},
@@ -204,12 +139,6 @@ constexpr std::array kOthers{
               "it looks for peaks in finished maps; do so on the net's outputs afterwards"},
     OtherType{"Noise", "BVLC's opencl branch and caffe-windows",
               "a DummyData layer with a gaussian data_filler, added by Eltwise, is noise"},
-    OtherType{"OuterProduct", "Xlearn (domain adaptation)",
-              "Reshape to N x A x 1 and to N x 1 x B, Tile of both to N x A x B, and Eltwise with operation: "
-              "PROD compute the same"},
-    OtherType{"PairwiseLoss", "HashNet",
-              "it compares all pairs of a batch by inner products; ContrastiveLoss compares pairs that the "
-              "net is given by their distance"},
     OtherType{"Python", "BVLC Caffe",
               "layers in Python are programs of their own, and Banyan runs no Python code: write what one "
               "computes as layers that there are, or as one in C++ (docs/new_layer.md); Input, HDF5Data, or "
@@ -220,52 +149,25 @@ constexpr std::array kOthers{
     OtherType{
         "ROIWarping", "MNC",
         "ROIAlign takes bilinear values of the regions too, but passes no gradient to their coordinates"},
-    OtherType{"RankHardLoss", "branches for embeddings",
-              "it looks for hard negatives within the batch; TripletLoss compares the triplets that the net "
-              "is given"},
-    OtherType{"ReLUPooling", "SkimCaffe", "write ReLU and Pooling"},
-    OtherType{"RegionLoss", "YOLO's branches", kYoloLoss},
     OtherType{"RemoteData", "Intel's Caffe",
               "it asks another machine for its data; every machine reads its own here, as with Data"},
     OtherType{"Rescale", "a branch for skeletons",
               "its ports disagree about values outside the receptive field; rescale such labels beforehand"},
     OtherType{"Resize", "branches of Caffe", "Interp resizes maps"},
     OtherType{"SVRLoss", "branches of Caffe", "SmoothL1Loss and L1Loss grow linearly with the error, too"},
-    OtherType{"ScaleRoute", "Cascade R-CNN",
-              "Filter passes on the samples that its last input selects; no operator selects regions by "
-              "their size"},
-    OtherType{"ScaleTanH", "HashNet",
-              "its factor grows during training; Power with scale: FACTOR and TanH compute the same for one "
-              "factor"},
     OtherType{"SequenceData", "yjxiong's Caffe (UntrimmedNets)",
               "it reads lists of shots; VideoData reads snippets of whole videos"},
     OtherType{
         "SibData", "yjxiong's Caffe",
         "no description says which records it puts together; Data reads the same LMDB record by record"},
-    OtherType{"SignedSqrt", "compact bilinear pooling",
-              "AbsVal and Power with power: 0.5 and a small shift make the root; Threshold and Power with "
-              "scale: 2 and shift: -1 the sign; Eltwise with operation: PROD multiplies them"},
-    OtherType{"SoftmaxCrossEntropyLoss", "Colorization",
-              "it compares with a distribution, sum of -t (log softmax - log t) over the number of samples; "
-              "Softmax, "
-              "Log, Eltwise with operation: PROD with the targets, and Reduction with a negative coeff and a "
-              "loss_weight have the same gradient"},
-    OtherType{"Sparsify", "SSL (structured sparsity)",
-              "it draws values to 0; Reduction with operation: ASUM and its coef as loss_weight, over the "
-              "same blob, adds the same to the gradient. Below thre it sets values to 0, for which there is "
-              "no single layer"},
     OtherType{"SpatialTransformer", "a branch of Caffe",
               "no operator samples along a learned transformation; multi_scale and original_image of "
               "transform_param vary the data instead"},
-    OtherType{"SqueezeDetLoss", "SqueezeDet's branch", kYoloLoss},
-    OtherType{"SymmetricRectify", "SSL (structured sparsity)",
-              "no operator draws values to 0 from both sides by learned thresholds; ReLU does so from below"},
     OtherType{"TRT", "NVIDIA's Caffe",
               "it runs TensorRT inside of a net; remove it: trainer test runs the layers themselves"},
     OtherType{"Tiling", "VPGNet",
               "Reshape into N x C x t x t x H x W, Permute with order: [0, 1, 4, 2, 5, 3] and Reshape back "
               "compute the same"},
-    OtherType{"TopK", "a branch of Caffe", "ArgMax with top_k names the largest values"},
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kUndescribed},
     OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
     OtherType{"VideoSegmentationData", kC3dDeconvolution,
@@ -283,19 +185,6 @@ constexpr std::array kOthers{
         "branches disagree about what its weights multiply and what it divides by; EuclideanLoss of both "
         "blobs, each multiplied by the roots of the weights (Power with power: 0.5, Eltwise with "
         "operation: PROD), weighs the squares"},
-    OtherType{"WindowSegData", "DeconvNet",
-              "it cuts windows out of images and their label maps; cut them beforehand and read them with "
-              "ImageSegData"},
-    OtherType{"XCLProgram", "fpga_caffe",
-              "it loads a program into an FPGA; remove it: the devices here are CPUs and GPUs"},
-    OtherType{"XCovLoss", "a branch of Caffe",
-              "no operator penalizes the covariance of two sets of features"},
-    OtherType{"YoloDetectionOutput", "YOLO's branches",
-              "it decodes finished maps; do so on the net's outputs afterwards"},
-    OtherType{"Yolov3", "YOLO's branches", kYoloLoss},
-    OtherType{"Yolov3DetectionOutput", "YOLO's branches",
-              "it decodes finished maps; do so on the net's outputs afterwards"},
-    OtherType{"locally_connected", kLocalBranches, kLocal},
 };
 
 /// `CamelCase` and `V1_CASE` become `v1case`.

@@ -20,7 +20,7 @@ std::span<const OtherType> other_types();
 /// nobody knows.
 std::string about_other_type(const std::string& type);
 
-/// The same of a V1 type, such as LOCAL_WEIGHTED_CONVOLUTION.
+/// The same of a V1 type, such as SPATIAL_TRANSFORMER.
 std::string about_other_v1_type(const std::string& type);
 
 /// The same of any type that is not here, also of one that nobody knows: what may be meant. "" for a type

@@ -3,6 +3,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -72,8 +73,11 @@ constexpr std::pair<V1LayerParameter::LayerType, const char*> kTypesOfBranches[]
     {V1LayerParameter::DENSE_CRF, "DenseCRF"},
     {V1LayerParameter::DENSE_IMAGE_DATA, "DenseImageData"},
     {V1LayerParameter::DOMAIN_TRANSFORM, "DomainTransform"},
+    {V1LayerParameter::ELTWISE_ACCURACY, "EltwiseAccuracy"},
     {V1LayerParameter::IMAGE_SEG_DATA, "ImageSegData"},
     {V1LayerParameter::INTERP, "Interp"},
+    {V1LayerParameter::LOCAL, "Local"},
+    {V1LayerParameter::LOCAL_WEIGHTED_CONVOLUTION, "LocalWeightedConvolution"},
     {V1LayerParameter::MAT_READ, "MatRead"},
     {V1LayerParameter::MAT_WRITE, "MatWrite"},
     {V1LayerParameter::NORMALIZE, "Normalize"},
@@ -90,6 +94,8 @@ constexpr std::pair<V1LayerParameter::LayerType, const char*> kTypesOfBranches[]
     {V1LayerParameter::UPSAMPLE, "Upsample"},
     {V1LayerParameter::VIDEO_DATA, "VideoData"},
     {V1LayerParameter::VOLUME_DATA, "VolumeData"},
+    {V1LayerParameter::WINDOW_SEG_DATA, "WindowSegData"},
+    {V1LayerParameter::XCOV_LOSS, "XCovLoss"},
 };
 
 template <class DataSettings>
@@ -190,6 +196,17 @@ void warn_of_idle_settings(const caffe::NetParameter& net, const std::string& or
   }
 }
 
+/// Caffe takes no notice of inputs without shapes, which layers of the net may produce as well.
+void drop_produced_inputs(caffe::NetParameter& net) {
+  std::set<std::string> produced;
+  for (const caffe::LayerParameter& layer : net.layer())
+    produced.insert(layer.top().begin(), layer.top().end());
+  auto& inputs = *net.mutable_input();
+  inputs.erase(std::remove_if(inputs.begin(), inputs.end(),
+                              [&](const auto& name) { return produced.count(name) > 0; }),
+               inputs.end());
+}
+
 }  // namespace
 
 std::string current_type_name(V1LayerParameter::LayerType type) {
@@ -250,10 +267,12 @@ caffe::NetParameter upgrade_type_names(caffe::NetParameter net) {
   return net;
 }
 
-bool needs_input_upgrade(const caffe::NetParameter& net) { return net.input_size() > 0; }
+bool needs_input_upgrade(const caffe::NetParameter& net) { return net.input_size() + net.bottom_size() > 0; }
 
 caffe::NetParameter upgrade_inputs(caffe::NetParameter net, const std::string& origin) {
   if (!needs_input_upgrade(net)) return net;
+  net.mutable_input()->MergeFrom(net.bottom());  // the name of the first months
+  net.clear_bottom();
   const int inputs = net.input_size();
   const bool has_shapes = net.input_shape_size() > 0;
   if (has_shapes && net.input_shape_size() != inputs) {
@@ -264,12 +283,15 @@ caffe::NetParameter upgrade_inputs(caffe::NetParameter net, const std::string& o
     bad_input(origin, ": ", inputs, " `input` entries need 4 `input_dim` values each, found ",
               net.input_dim_size(), " in all");
   }
-  if (has_shapes || net.input_dim_size() > 0) {
+  const bool sized = has_shapes || net.input_dim_size() > 0;
+  if (!sized) drop_produced_inputs(net);
+  if (net.input_size() > 0) {
     caffe::LayerParameter* layer = net.add_layer();
     layer->set_name("input");
     layer->set_type("Input");
-    for (int i = 0; i < inputs; ++i) {
+    for (int i = 0; i < net.input_size(); ++i) {
       layer->add_top(net.input(i));
+      if (!sized) continue;  // the program gives the shapes
       caffe::BlobShape* shape = layer->mutable_input_param()->add_shape();
       if (has_shapes) {
         *shape = net.input_shape(i);
@@ -332,13 +354,17 @@ void upgrade_net(caffe::NetParameter& net, const std::string& origin) {
     net = upgrade_depth(std::move(net), origin);
     log_info(origin + ": wrote the windows of 3-D layers as lists");
   }
-  if (needs_dense_list_upgrade(net)) {
-    net = upgrade_dense_lists(std::move(net));
-    log_info(origin + ": made ImageSegData of DenseImageData");
-  }
   if (needs_branch_type_upgrade(net)) {
     net = upgrade_branch_types(std::move(net), origin);
     log_info(origin + ": wrote types of branches as those that compute the same here");
+  }
+  if (needs_dialect_upgrade(net)) {
+    net = upgrade_dialects(std::move(net), origin);
+    log_info(origin + ": wrote layers of branches as those that they stand for");
+  }
+  if (needs_frcnn_upgrade(net)) {
+    net = upgrade_frcnn(std::move(net), origin);
+    log_info(origin + ": wrote the settings of a Faster R-CNN in C++ into its layers");
   }
   refuse_fusions(net, origin);
   if (needs_fused_relu_upgrade(net)) {

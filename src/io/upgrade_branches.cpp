@@ -232,15 +232,6 @@ void clear_fused_relu(caffe::LayerParameter& layer) {
   }
 }
 
-/// SegNet's lists of images and label images, where ImageSegData does the same with them: SegNet's cuts and
-/// mirrors are not described, and smaller labels and means of images are not there.
-bool is_dense_list(const caffe::LayerParameter& layer) {
-  const caffe::DenseImageDataParameter& s = layer.dense_image_data_param();
-  const caffe::TransformationParameter& transform = layer.transform_param();
-  return layer.type() == "DenseImageData" && s.label_divide_factor() == 1 && !s.has_mean_file() &&
-         !transform.mirror() && transform.crop_size() == 0;
-}
-
 /// The ReLU of output `top` of `layer`, with a name that is not `taken`.
 caffe::LayerParameter relu_after(const caffe::LayerParameter& layer, int top, float slope,
                                  const std::set<std::string>& taken) {
@@ -295,30 +286,6 @@ caffe::NetParameter upgrade_holes(caffe::NetParameter net, const std::string& or
     s.clear_hole();
     s.clear_hole_h();
     s.clear_hole_w();
-  }
-  return net;
-}
-
-bool needs_dense_list_upgrade(const caffe::NetParameter& net) {
-  return std::any_of(net.layer().begin(), net.layer().end(), is_dense_list);
-}
-
-caffe::NetParameter upgrade_dense_lists(caffe::NetParameter net) {
-  for (caffe::LayerParameter& layer : *net.mutable_layer()) {
-    if (!is_dense_list(layer)) continue;
-    const caffe::DenseImageDataParameter& dense = layer.dense_image_data_param();
-    caffe::ImageDataParameter& images = *layer.mutable_image_data_param();
-    if (dense.has_source()) images.set_source(dense.source());
-    if (dense.has_batch_size()) images.set_batch_size(dense.batch_size());
-    if (dense.has_rand_skip()) images.set_rand_skip(dense.rand_skip());
-    if (dense.has_shuffle()) images.set_shuffle(dense.shuffle());
-    if (dense.has_new_height()) images.set_new_height(dense.new_height());
-    if (dense.has_new_width()) images.set_new_width(dense.new_width());
-    if (dense.has_is_color()) images.set_is_color(dense.is_color());
-    if (dense.has_root_folder()) images.set_root_folder(dense.root_folder());
-    images.set_label_type(caffe::ImageDataParameter::PIXEL);
-    layer.set_type("ImageSegData");
-    layer.clear_dense_image_data_param();
   }
   return net;
 }

@@ -10,7 +10,8 @@ namespace banyan::io {
 namespace {
 
 bool has_other_message(const caffe::LayerParameter& layer) {
-  return layer.has_convolution3d_param() || layer.has_pooling3d_param() || layer.has_softmaxloss_param();
+  return layer.has_convolution3d_param() || layer.has_deformable_convolution_param() ||
+         layer.has_pooling3d_param() || layer.has_softmaxloss_param();
 }
 
 class MessageUpgrade {
@@ -22,6 +23,11 @@ class MessageUpgrade {
       if (layer_.has_convolution_param()) refuse_both("convolution3d_param", "convolution_param");
       layer_.mutable_convolution_param()->Swap(layer_.mutable_convolution3d_param());
       layer_.clear_convolution3d_param();
+    }
+    if (layer_.has_deformable_convolution_param()) {
+      if (layer_.has_convolution_param()) refuse_both("deformable_convolution_param", "convolution_param");
+      layer_.mutable_convolution_param()->Swap(layer_.mutable_deformable_convolution_param());
+      layer_.clear_deformable_convolution_param();
     }
     if (layer_.has_pooling3d_param()) {
       if (layer_.has_pooling_param()) refuse_both("pooling3d_param", "pooling_param");

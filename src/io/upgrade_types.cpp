@@ -1,5 +1,6 @@
 // Types of branches that compute what a layer here computes.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "banyan/base/error.hpp"
@@ -44,10 +45,14 @@ void become_power(caffe::LayerParameter& layer) {
 }
 
 /// HED's lists of images and edges. In its Caffe, which RCF's nets use too, losses weigh the few edges more.
+/// That of DSS has `normalize`, and else BVLC's losses and Crop.
 void become_image_seg_data(caffe::LayerParameter& layer) {
   caffe::ImageDataParameter& images = *layer.mutable_image_data_param();
   images.set_label_type(caffe::ImageDataParameter::PIXEL);
-  if (!images.has_label_values()) images.set_label_values(caffe::ImageDataParameter::EDGES);
+  const bool stored = images.has_normalize() && !images.normalize();
+  if (!images.has_label_values())
+    images.set_label_values(stored ? caffe::ImageDataParameter::STORED : caffe::ImageDataParameter::EDGES);
+  images.clear_normalize();
   layer.set_type("ImageSegData");
 }
 
@@ -62,10 +67,82 @@ void follow_edges(caffe::NetParameter& net) {
   }
 }
 
+/// DeconvNet's counts single positions as Accuracy does.
+void become_accuracy(caffe::LayerParameter& layer) {
+  if (layer.has_eltwise_accuracy_param())
+    layer.mutable_accuracy_param()->Swap(layer.mutable_eltwise_accuracy_param());
+  layer.clear_eltwise_accuracy_param();
+  layer.set_type("Accuracy");
+}
+
+bool is_of_yolo(const caffe::LayerParameter& layer) {
+  return layer.type() == "DetectionOutput" && layer.detection_output_param().biases_size() > 0;
+}
+
+void become_yolo_output(caffe::LayerParameter& layer) {
+  const caffe::DetectionOutputParameter from = layer.detection_output_param();
+  caffe::YoloDetectionOutputParameter& to = *layer.mutable_yolo_detection_output_param();
+  to.set_num_classes(from.num_classes());
+  if (from.has_num_box()) to.set_num_box(from.num_box());
+  if (from.has_coords()) to.set_coords(from.coords());
+  if (from.has_confidence_threshold()) to.set_confidence_threshold(from.confidence_threshold());
+  if (from.has_nms_threshold()) to.set_nms_threshold(from.nms_threshold());
+  *to.mutable_biases() = from.biases();
+  layer.clear_detection_output_param();
+  layer.set_type("YoloDetectionOutput");
+}
+
+/// The branch of such a DetectionOutput counts classes from 0; here 0 is the background.
+void follow_yolo(caffe::NetParameter& net) {
+  std::map<std::string, std::uint32_t> classes;  // by blob
+  for (caffe::LayerParameter& layer : *net.mutable_layer()) {
+    if (is_of_yolo(layer) && layer.top_size() > 0)
+      classes[layer.top(0)] = layer.detection_output_param().num_classes();
+    if (layer.type() != "DetectionEvaluate" || layer.bottom_size() == 0) continue;
+    const auto found = classes.find(layer.bottom(0));
+    if (found == classes.end() || found->second != layer.detection_evaluate_param().num_classes()) continue;
+    layer.mutable_detection_evaluate_param()->set_num_classes(found->second + 1);
+  }
+}
+
+/// SSD's first DetectionEvaluate had no num_classes: that of the detections.
+bool lacks_classes(const caffe::LayerParameter& layer) {
+  return layer.type() == "DetectionEvaluate" && !layer.detection_evaluate_param().has_num_classes() &&
+         layer.bottom_size() > 0;
+}
+
+void count_classes(caffe::NetParameter& net) {
+  std::map<std::string, std::uint32_t> classes;  // by blob
+  for (caffe::LayerParameter& layer : *net.mutable_layer()) {
+    if (layer.type() == "DetectionOutput" && layer.top_size() > 0)
+      classes[layer.top(0)] = layer.detection_output_param().num_classes();
+    if (!lacks_classes(layer)) continue;
+    if (const auto found = classes.find(layer.bottom(0)); found != classes.end())
+      layer.mutable_detection_evaluate_param()->set_num_classes(found->second);
+  }
+}
+
+/// YOLO's: records of the other kind that AnnotatedData reads.
+void become_annotated_data(caffe::LayerParameter& layer) {
+  layer.mutable_data_param()->clear_side();
+  layer.set_type("AnnotatedData");
+}
+
 bool is_single_eltwise(const caffe::LayerParameter& layer) {
   const caffe::EltwiseParameter& s = layer.eltwise_param();
   return layer.type() == "Eltwise" && layer.bottom_size() == 1 && !s.relu() &&
          s.coeff_size() <= (s.operation() == caffe::EltwiseParameter::SUM ? 1 : 0);
+}
+
+/// A branch's fourth input of TripletLoss, of which it checks the shape only.
+void compare_three(caffe::LayerParameter& layer) {
+  layer.mutable_bottom()->RemoveLast();
+  if (layer.propagate_down_size() == 4) layer.mutable_propagate_down()->RemoveLast();
+}
+
+/// In MS-CNN and Cascade R-CNN the regions of a batch are drawn together.
+bool draws_of_batch(const caffe::LayerParameter& layer) {
+  return layer.type() == "ProposalTarget" && layer.proposal_target_param().has_cls_num();
 }
 
 using Become = void (*)(caffe::LayerParameter&);
@@ -79,20 +156,29 @@ Become other_form(const caffe::LayerParameter& layer) {
   if (type == "ImageLabelmapData") return become_image_seg_data;
   if (type == "CuDNNConvolution") return [](caffe::LayerParameter& l) { l.set_type("Convolution"); };
   if (type == "CuDNNDeconvolution") return [](caffe::LayerParameter& l) { l.set_type("Deconvolution"); };
+  if (type == "EltwiseAccuracy") return become_accuracy;
+  if (type == "BoxData") return become_annotated_data;
+  if (is_of_yolo(layer)) return become_yolo_output;
+  if (type == "TripletLoss" && layer.bottom_size() == 4) return compare_three;
   if (is_single_eltwise(layer)) return become_power;
+  if (draws_of_batch(layer)) return [](caffe::LayerParameter& l) { l.set_type("BatchProposalTarget"); };
   return nullptr;
 }
 
 }  // namespace
 
 bool needs_branch_type_upgrade(const caffe::NetParameter& net) {
-  return std::any_of(net.layer().begin(), net.layer().end(), other_form);
+  return std::any_of(net.layer().begin(), net.layer().end(), [](const caffe::LayerParameter& layer) {
+    return other_form(layer) != nullptr || lacks_classes(layer);
+  });
 }
 
 caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::string& origin) {
   const auto warn = [&](const caffe::LayerParameter& layer, const auto&... what) {
     log_warning(cat(origin, ": layer ", quoted(layer.name()), " (", layer.type(), ")", what...));
   };
+  count_classes(net);
+  follow_yolo(net);
   bool edges = false;
   const caffe::LayerParameter* single = nullptr;
   for (caffe::LayerParameter& layer : *net.mutable_layer()) {
@@ -100,16 +186,24 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
     if (become == nullptr) continue;
     if (become == become_silence)
       warn(layer, ": Banyan writes no files of MATLAB; what it reads is not written");
-    if (become == become_image_seg_data && !layer.image_data_param().has_label_values())
+    if (become == compare_three)
+      warn(layer, ": its fourth input, ", quoted(layer.bottom(3)), ", is not read");
+    const bool of_hed = become == become_image_seg_data && !layer.image_data_param().has_normalize();
+    if (of_hed && !layer.image_data_param().has_label_values())
       warn(layer,
            ": as in HED's Caffe, labels are 1 from 128 on, else 0, losses weigh edges and others, and a Crop "
            "without crop_param "
            "finds where it begins; for RCF's, write image_data_param { label_values: SOFT_EDGES }, and "
            "loss_param { "
            "class_balance: 1.1 } in the losses");
+    if (become == become_annotated_data)
+      warn(layer,
+           ": read as AnnotatedData, whose labels are rows of 8 with classes from 1. In training, YOLO's "
+           "branch cuts parts of 71 to 100 % out of the images; here annotated_data_param.batch_sampler and "
+           "transform_param.resize_param do so if they are given");
     if (become == become_power && std::exchange(single, &layer) == nullptr)
       warn(layer, " has one input, as in FlowNet; it and others like it are read as Power");
-    edges = edges || become == become_image_seg_data;
+    edges = edges || of_hed;
     become(layer);
   }
   if (edges) follow_edges(net);

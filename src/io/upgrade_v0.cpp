@@ -34,6 +34,7 @@ const std::map<std::string, V1LayerParameter::LayerType>& v0_types() {
       {"images", V1LayerParameter::IMAGE_DATA},
       {"infogain_loss", V1LayerParameter::INFOGAIN_LOSS},
       {"innerproduct", V1LayerParameter::INNER_PRODUCT},
+      {"locally_connected", V1LayerParameter::LOCAL},  // deepface branches
       {"lrn", V1LayerParameter::LRN},
       {"multinomial_logistic_loss", V1LayerParameter::MULTINOMIAL_LOGISTIC_LOSS},
       {"pool", V1LayerParameter::POOLING},
@@ -41,6 +42,7 @@ const std::map<std::string, V1LayerParameter::LayerType>& v0_types() {
       {"sigmoid", V1LayerParameter::SIGMOID},
       {"softmax", V1LayerParameter::SOFTMAX},
       {"softmax_loss", V1LayerParameter::SOFTMAX_LOSS},
+      {"softmaxloss", V1LayerParameter::SOFTMAX_LOSS},  // the first months of Caffe
       {"split", V1LayerParameter::SPLIT},
       {"tanh", V1LayerParameter::TANH},
       {"window_data", V1LayerParameter::WINDOW_DATA},
@@ -80,63 +82,61 @@ class LayerUpgrade {
   }
 
   void learned() {
-    const bool conv = type_ == "conv";
-    const std::set<std::string> types = {"conv", "innerproduct"};
-    if (from_.has_num_output() && take("num_output", types)) {
-      if (conv) {
-        to_.mutable_convolution_param()->set_num_output(from_.num_output());
-      } else {
-        to_.mutable_inner_product_param()->set_num_output(from_.num_output());
+    if (type_ == "locally_connected") {
+      learned(*to_.mutable_local_param());
+    } else if (type_ == "conv") {
+      learned(*to_.mutable_convolution_param());
+    } else if (type_ == "innerproduct") {
+      learned(*to_.mutable_inner_product_param());
+    } else {
+      for (const auto& [given, setting] : {std::pair{from_.has_num_output(), "num_output"},
+                                           {from_.has_biasterm(), "biasterm"},
+                                           {from_.has_weight_filler(), "weight_filler"},
+                                           {from_.has_bias_filler(), "bias_filler"}}) {
+        if (given) misplaced_.push_back(setting);
       }
-    }
-    if (from_.has_biasterm() && take("biasterm", types)) {
-      if (conv) {
-        to_.mutable_convolution_param()->set_bias_term(from_.biasterm());
-      } else {
-        to_.mutable_inner_product_param()->set_bias_term(from_.biasterm());
-      }
-    }
-    if (from_.has_weight_filler() && take("weight_filler", types)) {
-      *(conv ? to_.mutable_convolution_param()->mutable_weight_filler()
-             : to_.mutable_inner_product_param()->mutable_weight_filler()) = from_.weight_filler();
-    }
-    if (from_.has_bias_filler() && take("bias_filler", types)) {
-      *(conv ? to_.mutable_convolution_param()->mutable_bias_filler()
-             : to_.mutable_inner_product_param()->mutable_bias_filler()) = from_.bias_filler();
     }
     if (from_.has_group() && take("group", {"conv"})) {
       to_.mutable_convolution_param()->set_group(from_.group());
     }
   }
 
+  template <class Settings>
+  void learned(Settings& settings) const {
+    if (from_.has_num_output()) settings.set_num_output(from_.num_output());
+    if (from_.has_biasterm()) settings.set_bias_term(from_.biasterm());
+    if (from_.has_weight_filler()) *settings.mutable_weight_filler() = from_.weight_filler();
+    if (from_.has_bias_filler()) *settings.mutable_bias_filler() = from_.bias_filler();
+  }
+
   void windows() {
-    const bool conv = type_ == "conv";
-    const std::set<std::string> types = {"conv", "pool"};
-    if (from_.has_pad() && take("pad", types)) {
-      if (conv) {
-        to_.mutable_convolution_param()->add_pad(from_.pad());
-      } else {
-        to_.mutable_pooling_param()->add_pad(from_.pad());
-      }
-    }
-    if (from_.has_kernelsize() && take("kernelsize", types)) {
-      if (conv) {
-        to_.mutable_convolution_param()->add_kernel_size(from_.kernelsize());
-      } else {
-        to_.mutable_pooling_param()->add_kernel_size(from_.kernelsize());
-      }
-    }
-    if (from_.has_stride() && take("stride", types)) {
-      if (conv) {
-        to_.mutable_convolution_param()->add_stride(from_.stride());
-      } else {
-        to_.mutable_pooling_param()->add_stride(from_.stride());
+    if (type_ == "locally_connected") {
+      caffe::LocalParameter& local = *to_.mutable_local_param();
+      if (from_.has_pad()) local.set_pad(from_.pad());
+      if (from_.has_kernelsize()) local.set_kernel_size(from_.kernelsize());
+      if (from_.has_stride()) local.set_stride(from_.stride());
+    } else if (type_ == "conv") {
+      windows(*to_.mutable_convolution_param());
+    } else if (type_ == "pool") {
+      windows(*to_.mutable_pooling_param());
+    } else {
+      for (const auto& [given, setting] : {std::pair{from_.has_pad(), "pad"},
+                                           {from_.has_kernelsize(), "kernelsize"},
+                                           {from_.has_stride(), "stride"}}) {
+        if (given) misplaced_.push_back(setting);
       }
     }
     if (from_.has_pool() && take("pool", {"pool"})) {
       // The two enums have the same names and numbers.
       to_.mutable_pooling_param()->set_pool(static_cast<caffe::PoolingParameter::PoolMethod>(from_.pool()));
     }
+  }
+
+  template <class Settings>
+  void windows(Settings& settings) const {
+    if (from_.has_pad()) settings.add_pad(from_.pad());
+    if (from_.has_kernelsize()) settings.add_kernel_size(from_.kernelsize());
+    if (from_.has_stride()) settings.add_stride(from_.stride());
   }
 
   void normalization() {
@@ -191,6 +191,7 @@ class LayerUpgrade {
     }
     if (from_.has_new_num()) misplaced_.push_back("new_num");
     if (from_.has_new_channels()) misplaced_.push_back("new_channels");
+    if (from_.has_datum_dims()) misplaced_.push_back("datum_dims");
   }
 
   void detection() {
@@ -246,6 +247,19 @@ V1LayerParameter upgrade_layer(const V1LayerParameter& outer, const std::string&
   return layer;
 }
 
+/// memory_data (2013): an image that a program gives, which is an input of the net.
+void input_of_memory(const V1LayerParameter& outer, caffe::NetParameter& net, const std::string& origin) {
+  const V0LayerParameter& layer = outer.layer();
+  const caffe::DatumDims& dims = layer.datum_dims();
+  if (outer.bottom_size() > 0 || outer.top_size() != 1 || dims.channels() < 1 || dims.height() < 1 ||
+      dims.width() < 1) {
+    bad_input(origin, ": memory_data layer ", quoted(layer.name()),
+              " needs one top, no bottom, and channels, height and width of datum_dims above 0");
+  }
+  net.add_input(outer.top(0));
+  for (const int dim : {1, dims.channels(), dims.height(), dims.width()}) net.add_input_dim(dim);
+}
+
 /// The net without its `padding` layers: each one's pad is written into the layers that read it, which then
 /// read what the padding layer read.
 caffe::NetParameter fold_padding(caffe::NetParameter net, const std::string& origin) {
@@ -299,11 +313,18 @@ caffe::NetParameter upgrade_v0(caffe::NetParameter net, const std::string& origi
   caffe::NetParameter upgraded;
   if (folded.has_name()) upgraded.set_name(folded.name());
   *upgraded.mutable_input() = folded.input();
+  upgraded.mutable_bottom()->CopyFrom(folded.bottom());
   *upgraded.mutable_input_dim() = folded.input_dim();
   if (folded.has_force_backward()) upgraded.set_force_backward(folded.force_backward());
   // Kept so that the next step can refuse a file that mixes the formats.
   *upgraded.mutable_layer() = folded.layer();
-  for (const V1LayerParameter& layer : folded.layers()) *upgraded.add_layers() = upgrade_layer(layer, origin);
+  for (const V1LayerParameter& layer : folded.layers()) {
+    if (layer.layer().type() == "memory_data") {
+      input_of_memory(layer, upgraded, origin);
+    } else {
+      *upgraded.add_layers() = upgrade_layer(layer, origin);
+    }
+  }
   return upgraded;
 }
 

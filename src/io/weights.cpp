@@ -9,6 +9,7 @@
 #include "banyan/io/binary_proto.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "blob_reader.hpp"
+#include "dense_block.hpp"
 #include "io/hdf5_file.hpp"
 #include "io/hdf5_model.hpp"
 #include "wire_reader.hpp"
@@ -78,6 +79,7 @@ class ModelReader {
       bad_input(origin_.name, ": expected a net with weights (.caffemodel), found no layer in ",
                 bytes_.size(), " bytes");
     }
+    split_dense_blocks(model_);
     return std::move(model_);
   }
 

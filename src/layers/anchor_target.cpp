@@ -1,14 +1,19 @@
 // AnchorTarget: what a region proposal network shall say of its anchors (Faster R-CNN). Inputs: its scores (N
 // x 2A x H x W, of which only the shape counts), the true boxes (G x 5 for one image, N x G x 5: x1, y1, x2,
 // y2, class; a class below 1: not used), im_info (N x 3: height, width, scale), and perhaps the images, which
-// are not read. Outputs: labels (N x 1 x AH x W: 1 object, 0 background, -1 neither), shifts to the true
-// boxes and their inside and outside weights (N x 4A x H x W each).
+// are not read, and the probabilities of background and object (N x 2A x H x W). Outputs: labels (N x 1 x AH
+// x W: 1 object, 0 background, -1 neither), shifts to the true boxes and their inside and outside weights (N
+// x 4A x H x W each).
 //
 // Only anchors count that lie in the image, but for allowed_border pixels. Those with an overlap of at least
 // positive_overlap, and those that overlap a true box most of all, are objects; those below negative_overlap
 // are background. Of the objects fg_fraction * batch_size are drawn, the rest of batch_size from the
 // background. The draws depend on the seed, the layer's name, the iteration and the image's number in the
-// global batch only.
+// global batch only. With probabilities those are taken instead whose probabilities are furthest from the
+// labels. As SSH's layer (in Python) the best anchor of a true box is no object for that reason alone, and
+// all anchors count if none lies in the image.
+#include <numeric>
+
 #include "box_layer.hpp"
 
 namespace banyan {
@@ -17,7 +22,7 @@ namespace {
 class AnchorTargetLayer : public BoxLayer {
  public:
   AnchorTargetLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : BoxLayer(parameter, options, {3, 4, 4, 4}) {}
+      : BoxLayer(parameter, options, {3, 5, 4, 4}) {}
 
   void setup(const Blobs&, const Blobs&) override {
     const auto& s = settings();
@@ -38,6 +43,9 @@ class AnchorTargetLayer : public BoxLayer {
       refuse(quoted(inputs[1]->name), " has boxes of ", of_boxes, " images, ", quoted(inputs[0]->name),
              " scores of ", images_);
     check_infos(*inputs[2], images_);
+    if (inputs.size() > 4 && inputs[4]->shape != inputs[0]->shape)
+      refuse(quoted(inputs[4]->name), " is ", inputs[4]->shape.to_string(), " and ", quoted(inputs[0]->name),
+             " ", inputs[0]->shape.to_string(), "; expected the same shape");
     const std::int64_t rows = anchors_.rows, columns = anchors_.columns, each = anchors_.each();
     set_output(*outputs[0], Shape{images_, 1, each * rows, columns});
     for (std::size_t i = 1; i < 4; ++i) set_output(*outputs[i], Shape{images_, 4 * each, rows, columns});
@@ -47,13 +55,15 @@ class AnchorTargetLayer : public BoxLayer {
     const Values boxes = values_of(*pass.context, inputs[1]->data);
     const Values infos = values_of(*pass.context, inputs[2]->data);
     const std::vector<Box> anchors = anchors_.all();
+    Values scores;
+    if (inputs.size() > 4) scores = values_of(*pass.context, inputs[4]->data);
     Targets targets(outputs);
     for (std::int64_t image = 0; image < images_; ++image) {
       const TrueBoxes truth = true_boxes(boxes, images_, image);
       std::vector<Match> matches;
       const std::vector<int> inside = anchors_inside(anchors, info_of(infos, image));
       std::vector<int> labels = label(anchors, inside, truth.boxes, matches);
-      sample(labels, drawing_key(pass), global_sample(pass, image));
+      sample(labels, objectness(scores, image), pass, image);
       write(image, anchors, inside, labels, matches, truth.boxes, targets);
     }
     for (std::size_t i = 0; i < 4; ++i) set_values(*pass.context, targets.values[i], outputs[i]->data);
@@ -61,6 +71,8 @@ class AnchorTargetLayer : public BoxLayer {
 
  private:
   const caffe::AnchorTargetParameter& settings() const { return parameter_.anchor_target_param(); }
+
+  bool of_ssh() const { return parameter_.has_python_param(); }
 
   struct Targets {
     std::array<std::vector<double>, 4> values;  ///< of the outputs
@@ -77,7 +89,22 @@ class AnchorTargetLayer : public BoxLayer {
       if (anchors[i].x1 >= -border && anchors[i].y1 >= -border && anchors[i].x2 < info.width + border &&
           anchors[i].y2 < info.height + border)
         inside.push_back(static_cast<int>(i));
+    if (inside.empty() && of_ssh()) {
+      inside.resize(anchors.size());
+      std::iota(inside.begin(), inside.end(), 0);
+    }
     return inside;
+  }
+
+  /// Makes the anchors that overlap a true box most of all objects.
+  static void mark_best(const std::vector<Box>& candidates, const std::vector<int>& inside,
+                        const std::vector<Box>& truth, std::vector<int>& labels) {
+    for (const Box& box : truth) {
+      double most = 0;
+      for (const Box& candidate : candidates) most = std::max(most, overlap(candidate, box, Corners::pixels));
+      for (std::size_t k = 0; most > 0 && k < inside.size(); ++k)
+        if (overlap(candidates[k], box, Corners::pixels) == most) labels[inside[k]] = 1;
+    }
   }
 
   /// A label for every anchor; `matches` are those of the anchors inside.
@@ -92,30 +119,43 @@ class AnchorTargetLayer : public BoxLayer {
         if (matches[k].overlap < settings().negative_overlap()) labels[inside[k]] = 0;
     };
     if (!settings().clobber_positives()) mark_background();
-    for (const Box& box : truth) {
-      double most = 0;
-      for (const Box& candidate : candidates) most = std::max(most, overlap(candidate, box, Corners::pixels));
-      for (std::size_t k = 0; most > 0 && k < inside.size(); ++k)
-        if (overlap(candidates[k], box, Corners::pixels) == most) labels[inside[k]] = 1;
-    }
+    if (!of_ssh()) mark_best(candidates, inside, truth, labels);
     for (std::size_t k = 0; k < inside.size(); ++k)
       if (!truth.empty() && matches[k].overlap >= settings().positive_overlap()) labels[inside[k]] = 1;
     if (settings().clobber_positives()) mark_background();
     return labels;
   }
 
+  /// For every anchor the probability of an object; empty if they are not given.
+  std::vector<double> objectness(const Values& scores, std::int64_t image) const {
+    std::vector<double> found;
+    if (scores.values.empty()) return found;
+    anchors_.visit([&](int, std::int64_t anchor, std::int64_t position) {
+      const std::int64_t channel = (2 * image + 1) * anchors_.each() + anchor;
+      found.push_back(scores.values[channel * anchors_.positions() + position]);
+    });
+    return found;
+  }
+
   /// Leaves a sample of the objects and of the background.
-  void sample(std::vector<int>& labels, const ops::RandomKey& key, std::int64_t image) const {
+  void sample(std::vector<int>& labels, std::vector<double> scores, const Pass& pass,
+              std::int64_t image) const {
+    const auto some = [&](std::vector<int> from, std::int64_t count) {
+      if (scores.empty()) return drawn(std::move(from), count, drawing_key(pass), global_sample(pass, image));
+      return best_by_score(std::move(from), scores,
+                           static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
+    };
     std::array<std::vector<int>, 2> of_label;
     for (std::size_t i = 0; i < labels.size(); ++i)
       if (labels[i] >= 0) of_label[labels[i]].push_back(static_cast<int>(i));
     const auto batch = static_cast<std::int64_t>(settings().batch_size());
     const auto most_objects = static_cast<std::int64_t>(part_of(batch, settings().fg_fraction()));
     std::fill(labels.begin(), labels.end(), -1);
-    const std::vector<int> objects = drawn(of_label[1], most_objects, key, image);
+    for (double& score : scores) score = -score;
+    const std::vector<int> objects = some(of_label[1], most_objects);
     for (const int i : objects) labels[i] = 1;
-    for (const int i : drawn(of_label[0], batch - static_cast<std::int64_t>(objects.size()), key, image))
-      labels[i] = 0;
+    for (double& score : scores) score = -score;
+    for (const int i : some(of_label[0], batch - static_cast<std::int64_t>(objects.size()))) labels[i] = 0;
   }
 
   void write(std::int64_t image, const std::vector<Box>& anchors, const std::vector<int>& inside,

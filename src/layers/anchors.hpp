@@ -50,4 +50,20 @@ struct Match {
 };
 std::vector<Match> best_matches(const std::vector<Box>& boxes, const std::vector<Box>& others);
 
+/// bbox_reg_param (MS-CNN, Cascade R-CNN). `refuse(parts...)` throws.
+template <class Settings, class Refuse>
+ShiftScale read_bbox_scale(const Settings& settings, const Refuse& refuse) {
+  for (const int given : {settings.bbox_mean_size(), settings.bbox_std_size()})
+    if (given != 0 && given != 4)
+      refuse("bbox_reg_param gives a bbox_mean or bbox_std ", given,
+             " times; expected four times or not at all");
+  ShiftScale scale;
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (settings.bbox_mean_size() > 0) scale.mean[i] = settings.bbox_mean(static_cast<int>(i));
+    if (settings.bbox_std_size() > 0) scale.deviation[i] = settings.bbox_std(static_cast<int>(i));
+    if (!(scale.deviation[i] > 0)) refuse("bbox_std must be positive; found ", scale.deviation[i]);
+  }
+  return scale;
+}
+
 }  // namespace banyan

@@ -1,8 +1,12 @@
-// AnnotatedData (SSD): images with boxes around objects, records (AnnotatedDatum) of an LMDB or a LevelDB.
-// Settings are those of Data and annotated_data_param. Outputs: pixels, and 1 x 1 x rows x 8 numbers: an
-// object's item in the device's own part of the batch, label, instance, xmin, ymin, xmax, ymax (fractions of
-// the image), difficult. The number of rows is the next power of two; the rest are -1, which MultiBoxLoss and
-// DetectionEvaluate skip.
+// AnnotatedData (SSD): images with boxes around objects, records (AnnotatedDatum, or a Datum with an image
+// file and six numbers for each object, as YOLO's BoxData reads them) of an LMDB or a LevelDB. Settings are
+// those of Data and annotated_data_param. Outputs: pixels, and 1 x 1 x rows x 8 numbers: an object's item in
+// the device's own part of the batch, label, instance, xmin, ymin, xmax, ymax (fractions of the image),
+// difficult. The number of rows is the next power of two; the rest are -1, which MultiBoxLoss and
+// DetectionEvaluate skip. With yolo_data_type: 1 (MobileNet-YOLO) the second output is N x 1 x 300 x 5, of
+// each object the label - 1, centre and size, without difficult ones and followed by zeros; a part of each
+// image is drawn whose sides are 1 - yolo_data_jitter to 1 of its own, in tests too, and batch samplers are
+// not used.
 #include "banyan/data/annotated.hpp"
 #include "layers/data_layer.hpp"
 

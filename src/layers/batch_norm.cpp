@@ -28,6 +28,8 @@ void BatchNormalization::reshape(const Blobs& inputs, const Blobs& outputs) {
     refuse("input ", quoted(inputs[0]->name), " of shape ", input.to_string(), " does not have ", channels_,
            " channels on axis 1");
   set_output(*outputs[0], input, inputs[0]->layout);
+  for (std::size_t i = 1; i < outputs.size(); ++i)
+    set_output(*outputs[i], Shape{1, channels_, 1, 1}, inputs[0]->layout);
 }
 
 bool BatchNormalization::uses_stored() const {
@@ -108,7 +110,7 @@ void BatchNormalization::recompute(Pass& pass, const Blobs& inputs, const Blobs&
   normalize(pass, inputs, outputs);
 }
 
-void BatchNormalization::normalize(const Pass& pass, const Blobs& inputs, const Blobs& outputs) const {
+void BatchNormalization::normalize(const Pass& pass, const Blobs& inputs, const Blobs& outputs) {
   Context& context = *pass.context;
   for (const Part& part : parts_) {
     const Tensor x = part.of(inputs[0]->data);
@@ -119,6 +121,18 @@ void BatchNormalization::normalize(const Pass& pass, const Blobs& inputs, const 
       ops::normalize_and_add(context, x, part.mean_inv_std, affine(pass, pass.fused.sum),
                              part.of(*pass.fused.addend), y);
   }
+  if (outputs.size() == 3) show_statistics(context, outputs);
+}
+
+/// Mean and variance of the batch, as if it were the first that counts in running ones.
+void BatchNormalization::show_statistics(Context& context, const Blobs& outputs) {
+  ensure(context, shown_, Shape{2 * channels_}, DType::f64);
+  ops::fill(context, shown_, 0);
+  const Shape shape{1, channels_, 1, 1};
+  Tensor mean = shown_.slice(0, shape), variance = shown_.slice(channels_, shape);
+  ops::update_running(context, parts_[0].moments, 0, 1, false, mean, variance);
+  ops::copy(context, mean, outputs[1]->data);
+  ops::copy(context, variance, outputs[2]->data);
 }
 
 void BatchNormalization::batch_statistics(Pass& pass, const Tensor& x, Part& part) {

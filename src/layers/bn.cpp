@@ -4,9 +4,11 @@
 //
 // SegNet (and DeconvNet) writes scale_filler, shift_filler and bn_mode and has blobs slope and bias only:
 // LEARN normalizes with the batch, in tests too; INFERENCE computes slope * x + bias, the statistics being
-// part of these. caffe-windows writes the first two with var_eps, the eps of the four blobs above, and decay,
-// the weight of the new batch in the running statistics, 1 - momentum. `moving_average: false` leaves mean
-// and variance out and normalizes as LEARN does.
+// part of these. A second and a third output show the mean and the variance that LEARN normalizes with (1 x C
+// x 1 x 1 each, without eps; no gradient flows through them), from which DeconvNet makes slopes and biases
+// for tests. caffe-windows writes the first two with var_eps, the eps of the four blobs above, and decay, the
+// weight of the new batch in the running statistics, 1 - momentum. `moving_average: false` leaves mean and
+// variance out and normalizes as LEARN does.
 #include "banyan/base/log.hpp"
 #include "banyan/layers/batch_norm.hpp"
 
@@ -19,7 +21,12 @@ int bn_group_size(const caffe::LayerParameter& layer) {
 
 class BnLayer : public BatchNormalization {
  public:
-  using BatchNormalization::BatchNormalization;
+  BnLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : BatchNormalization(parameter, options) {
+    if (!shows_statistics()) return;
+    traits_.arity.max_outputs = 3;
+    traits_.differentiable_outputs = 1;
+  }
 
   /// Old files have only slope and bias.
   std::vector<const io::BlobData*> match_blobs(const io::LayerWeights& source) const override {
@@ -77,6 +84,11 @@ class BnLayer : public BatchNormalization {
  private:
   static constexpr double kSegNetEps = 1e-9;
 
+  bool shows_statistics() const {
+    const auto& s = parameter_.bn_param();
+    return is_segnet() && !s.has_var_eps() && !s.has_decay() && s.bn_mode() == caffe::BNParameter::LEARN;
+  }
+
   bool is_segnet() const {
     const auto& s = parameter_.bn_param();
     return s.has_scale_filler() || s.has_shift_filler() || s.has_bn_mode();
@@ -84,6 +96,7 @@ class BnLayer : public BatchNormalization {
 
   void refuse_contradictions(bool windows) const {
     const auto& s = parameter_.bn_param();
+    if (parameter_.top_size() == 2) refuse("has 2 outputs; expected 1, or 3 with mean and variance");
     if (!(s.eps() >= 0)) refuse("eps must not be negative; found ", s.eps());
     if (!(s.var_eps() >= 0)) refuse("var_eps must not be negative; found ", s.var_eps());
     if ((s.has_scale_filler() && s.has_slope_filler()) || (s.has_shift_filler() && s.has_bias_filler()))

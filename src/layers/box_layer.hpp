@@ -56,17 +56,30 @@ class BoxLayer : public Layer {
   }
   /// bbox_reg_param (MS-CNN, Cascade R-CNN).
   ShiftScale read_bbox_reg() const {
-    const auto& settings = parameter_.bbox_reg_param();
-    for (const int given : {settings.bbox_mean_size(), settings.bbox_std_size()})
-      if (given != 0 && given != 4)
-        refuse("bbox_reg_param gives a bbox_mean or bbox_std ", given,
-               " times; expected four times or not at all");
-    return read_scale(settings, {1, 1, 1, 1});
+    return read_bbox_scale(parameter_.bbox_reg_param(), [this](const auto&... parts) { refuse(parts...); });
+  }
+  template <class Settings>
+  AnchorGrid given_anchors(const Settings& settings) const {
+    const auto& corners = settings.anchor();
+    if (corners.size() % 4 != 0)
+      refuse("anchor is given ", corners.size(), " times; expected four for each box");
+    if (!settings.ratio().empty() || !settings.scale().empty())
+      refuse("give either anchor or ratio and scale, not both");
+    AnchorGrid anchors{.base = {}, .stride = static_cast<double>(settings.feat_stride())};
+    for (int i = 0; i < corners.size(); i += 4) {
+      anchors.base.push_back({corners[i], corners[i + 1], corners[i + 2], corners[i + 3]});
+      const double size = area(anchors.base.back(), Corners::pixels);
+      if (!(size > 0) || !std::isfinite(size))
+        refuse("anchor ", i / 4, " from ", corners[i], ", ", corners[i + 1], " to ", corners[i + 2], ", ",
+               corners[i + 3], " is empty or without end");
+    }
+    return anchors;
   }
   template <class Settings>
   AnchorGrid read_anchors(const Settings& settings) const {
     if (settings.feat_stride() == 0) refuse("feat_stride must be positive");
     if (settings.base_size() == 0) refuse("base_size must be positive");
+    if (!settings.anchor().empty()) return given_anchors(settings);
     const auto read = [&](const char* name, const auto& given, std::vector<double> absent) {
       if (given.empty()) return absent;
       for (const double value : given)
@@ -82,6 +95,12 @@ class BoxLayer : public Layer {
         refuse("base_size ", settings.base_size(),
                " is too small for the ratios and scales: an anchor is empty");
     return anchors;
+  }
+  /// nms_type.
+  SharedWith shared_with(const std::string& kind) const {
+    if (kind != "IOU" && kind != "IOMU" && kind != "IOFU")
+      refuse("nms_type must be \"IOU\", \"IOMU\" or \"IOFU\"; found ", quoted(kind));
+    return kind == "IOU" ? SharedWith::both : kind == "IOMU" ? SharedWith::smaller : SharedWith::kept;
   }
   void check_fraction(const char* name, double value) const {
     if (!(value >= 0 && value <= 1)) refuse(name, " must be from 0 to 1; found ", value);

@@ -83,6 +83,7 @@ void ConvolutionBase::check_settings() const {
   if (settings().fuse_type() != caffe::ConvolutionParameter::UNFUSED)
     refuse("fuse_type (BVLC's opencl branch) is not supported; add the layers that it stands for");
   if (settings().has_negative_slope()) refuse("negative_slope needs relu: true");
+  if (settings().has_deformable_group()) refuse("deformable_group is for DeformableConvolution");
   if (settings().num_output() == 0) refuse("num_output must be positive");
   if (settings().group() == 0) refuse("group must be positive");
 }

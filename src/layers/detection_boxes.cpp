@@ -176,6 +176,31 @@ std::vector<std::vector<GroundTruth>> read_ground_truth(const std::vector<double
   return items;
 }
 
+std::vector<Verdict> judge(const std::vector<Box>& found, const std::vector<GroundTruth>& truth,
+                           const VerdictRules& rules) {
+  std::vector<Verdict> verdicts;
+  std::vector<bool> seen(truth.size(), false);
+  for (const Box& box : found) {
+    double most = -1;
+    std::size_t best = 0;
+    for (std::size_t t = 0; t < truth.size(); ++t)
+      if (const double shared = overlap(box, truth[t].box, rules.corners); shared > most) {
+        most = shared;
+        best = t;
+      }
+    Verdict verdict = Verdict::wrong;
+    if (most >= rules.threshold) {
+      if (truth[best].difficult && !rules.difficult)
+        verdict = Verdict::neither;
+      else if (!seen[best])
+        verdict = Verdict::right;
+      seen[best] = true;
+    }
+    verdicts.push_back(verdict);
+  }
+  return verdicts;
+}
+
 std::vector<NamedSize> read_name_sizes(const std::string& path, const std::string& where) {
   std::ifstream file(path);
   if (!file) bad_input(where, "cannot open name_size_file ", quoted(path));

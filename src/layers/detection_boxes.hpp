@@ -96,6 +96,18 @@ struct GroundTruthRules {
 std::vector<std::vector<GroundTruth>> read_ground_truth(const std::vector<double>& rows,
                                                         const GroundTruthRules& rules);
 
+enum class Verdict : std::uint8_t { neither, right, wrong };
+/// When a detection has found an object.
+struct VerdictRules {
+  double threshold = 0.5;  ///< it overlaps the object at least so much
+  bool difficult = true;   ///< difficult objects count: else what finds one is neither right nor wrong
+  Corners corners = Corners::points;
+};
+/// Of detections of one item and label, by falling score: each may be right for the object that it overlaps
+/// most, and the first is, if several are.
+std::vector<Verdict> judge(const std::vector<Box>& found, const std::vector<GroundTruth>& truth,
+                           const VerdictRules& rules);
+
 /// An image as it was before the net's input was made of it.
 struct NamedSize {
   std::string name;

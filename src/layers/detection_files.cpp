@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/atomic_file.hpp"
 #include "banyan/io/prototxt.hpp"
@@ -108,6 +109,32 @@ std::string DetectionFiles::of_coco() const {
 void DetectionFiles::write_file(const std::string& name, const std::string& text) const {
   const std::filesystem::path folder = settings_.output_directory();
   io::write_file((folder / (settings_.output_name_prefix() + name)).string(), text);
+}
+
+void keep_best(std::vector<Detection>& found, std::int64_t most) {
+  if (most <= 0 || std::ssize(found) <= most) return;
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Detection& a, const Detection& b) { return a.score > b.score; });
+  found.resize(static_cast<std::size_t>(most));
+  std::stable_sort(found.begin(), found.end(),
+                   [](const Detection& a, const Detection& b) { return a.label < b.label; });
+}
+
+std::optional<DetectionFiles> open_detection_files(const Layer& layer,
+                                                   const caffe::SaveOutputParameter& settings, int classes,
+                                                   int background, int rank, int devices) {
+  if (settings.output_directory().empty()) return std::nullopt;
+  const std::string where = start_of_messages(layer);
+  if (settings.label_map_file().empty() || settings.name_size_file().empty()) {
+    if (rank == 0)
+      log_warning(cat(where, "save_output_param has no ",
+                      settings.label_map_file().empty() ? "label_map_file" : "name_size_file",
+                      ": no files are written"));
+    return std::nullopt;
+  }
+  if (devices > 1)
+    bad_input(where, "save_output_param needs the images in order and so one device; there are ", devices);
+  return DetectionFiles(settings, classes, background, where);
 }
 
 }  // namespace banyan

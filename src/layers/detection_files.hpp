@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ struct Detection {
   Box box;  ///< fractions of the image
   std::size_t prior = 0;
 };
+
+/// The `most` with the highest scores, if `most` is positive, by class again after that; `found` is by class
+/// and falling score.
+void keep_best(std::vector<Detection>& found, std::int64_t most);
 
 /// Boxes are written in pixels of the images that name_size_file lists, numbers cut off to whole pixels where
 /// the tools expect them:
@@ -47,5 +52,10 @@ class DetectionFiles {
   std::int64_t each_ = 0;  ///< images
   std::vector<Saved> saved_;
 };
+/// None if the settings name no folder or, with a warning, lack a list. Throws bad_input, beginning with the
+/// layer, if the files cannot be written.
+std::optional<DetectionFiles> open_detection_files(const Layer& layer,
+                                                   const caffe::SaveOutputParameter& settings, int classes,
+                                                   int background, int rank, int devices);
 
 }  // namespace banyan

@@ -49,19 +49,10 @@ class DetectionOutputLayer : public Layer {
     const auto& save = s.save_output_param();
     if (s.use_polygon() && (s.code_type() != caffe::PriorBoxParameter::CENTER_SIZE || !code_.has_variances))
       refuse("use_polygon needs code_type: CENTER_SIZE without variance_encoded_in_target");
-    if (save.output_directory().empty()) return;
-    if (save.label_map_file().empty() || save.name_size_file().empty()) {
-      if (options().rank == 0)
-        log_warning(cat(start_of_messages(*this), "save_output_param has no ",
-                        save.label_map_file().empty() ? "label_map_file" : "name_size_file",
-                        ": no files are written"));
-      return;
-    }
-    if (s.use_polygon()) refuse("save_output_param writes boxes only; remove it, or use_polygon");
-    if (options().devices > 1)
-      refuse("save_output_param needs the images in order and so one device; there are ", options().devices);
-    files_.emplace(save, static_cast<int>(s.num_classes()), s.background_label_id(),
-                   start_of_messages(*this));
+    if (s.use_polygon() && !save.output_directory().empty())
+      refuse("save_output_param writes boxes only; remove it, or use_polygon");
+    files_ = open_detection_files(*this, save, static_cast<int>(s.num_classes()), s.background_label_id(),
+                                  options().rank, options().devices);
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
@@ -132,13 +123,7 @@ std::vector<Detection> DetectionOutputLayer::detect(std::int64_t item, const std
     for (const int p : suppress(own, by_score(std::move(candidates), scores), suppression_))
       found.push_back({static_cast<int>(label), scores[p], own[p], static_cast<std::size_t>(p)});
   }
-  if (static_cast<std::int64_t>(found.size()) <= most_) return found;
-  // The most confident ones; by class again after that.
-  const auto by_confidence = [](const Detection& a, const Detection& b) { return a.score > b.score; };
-  std::stable_sort(found.begin(), found.end(), by_confidence);
-  found.resize(most_);
-  std::stable_sort(found.begin(), found.end(),
-                   [](const Detection& a, const Detection& b) { return a.label < b.label; });
+  keep_best(found, most_);
   return found;
 }
 

@@ -1,4 +1,6 @@
-// Eltwise: SUM (with optional coefficients), PROD, MAX or STOCHASTIC_SUM of two or more inputs of one shape.
+// Eltwise: SUM (with optional coefficients), PROD, MAX or STOCHASTIC_SUM of two or more inputs of one shape,
+// or of shapes that differ by ones at their ends (32 18 and 32 18 1 1, which early Caffe did not tell apart);
+// the output has the first one's.
 //
 // MAX ties as in Caffe: the later input wins in the first pair, the earlier one against the third and later
 // ones. PROD's gradient multiplies the other inputs unless stable_prod_grad is false; then it is dy * y / x,
@@ -41,11 +43,13 @@ class EltwiseLayer : public Layer {
   bool is_sum() const { return operation_ == caffe::EltwiseParameter::SUM; }
   bool is_stochastic() const { return operation_ == caffe::EltwiseParameter::STOCHASTIC_SUM; }
   bool draws() const { return is_stochastic() && options().phase == Phase::train; }
+  static bool are_alike(const Shape& a, const Shape& b);
   void product_gradient(Context& context, const Blobs& inputs, const Blob& output, std::size_t of);
 
   caffe::EltwiseParameter::EltwiseOp operation_;
   std::vector<double> coefficients_;
-  Tensor mask_;  ///< MAX: index of the winning input, i32
+  bool mixed_ = false;  ///< the inputs differ in their numbers of axes
+  Tensor mask_;         ///< MAX: index of the winning input, i32
 };
 
 void EltwiseLayer::setup(const Blobs& inputs, const Blobs&) {
@@ -58,17 +62,27 @@ void EltwiseLayer::setup(const Blobs& inputs, const Blobs&) {
     refuse("expected one coeff for each of ", inputs.size(), " inputs; found ", settings.coeff_size());
   coefficients_.assign(inputs.size(), 1);
   for (int i = 0; i < settings.coeff_size(); ++i) coefficients_[i] = settings.coeff(i);
+  mixed_ = std::any_of(inputs.begin(), inputs.end(),
+                       [&](const Blob* input) { return input->shape.axes() != inputs[0]->shape.axes(); });
+  if (mixed_) traits_.layout = LayoutRule::contiguous;
   for (const double c : coefficients_)
     if (is_stochastic() && !(c >= 0 && c <= 1))
       refuse("coeff is a probability with STOCHASTIC_SUM; expected 0 to 1, found ", c);
-  if (!is_sum()) return;
+  if (!is_sum() || mixed_) return;
   for (const double c : coefficients_) traits_.passes_gradient.push_back(c == 1);
   traits_.plain_sum = !contains(traits_.passes_gradient, false);
 }
 
+bool EltwiseLayer::are_alike(const Shape& a, const Shape& b) {
+  const int axes = std::min(a.axes(), b.axes());
+  for (int i = 0; i < axes; ++i)
+    if (a[i] != b[i]) return false;
+  return a.count(axes) == 1 && b.count(axes) == 1;
+}
+
 void EltwiseLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
   for (const Blob* input : inputs) {
-    if (!(input->shape == inputs[0]->shape))
+    if (mixed_ ? !are_alike(input->shape, inputs[0]->shape) : !(input->shape == inputs[0]->shape))
       refuse("inputs must have one shape; ", quoted(inputs[0]->name), " is ", inputs[0]->shape.to_string(),
              ", ", quoted(input->name), " is ", input->shape.to_string());
   }

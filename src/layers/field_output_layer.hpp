@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "box_layer.hpp"
+#include "layers/field_codes.hpp"
 
 namespace banyan {
 
@@ -63,23 +64,15 @@ class FieldOutputLayer : public BoxLayer {
   /// Of both messages.
   template <class Settings>
   void read(const Settings& settings) {
-    scale_ = read_bbox_reg();
     least_score_ = settings.fg_thr();
     least_side_ = settings.min_size();
     if (!(settings.iou_thr() >= 0)) refuse("iou_thr must not be negative; found ", settings.iou_thr());
     suppression_.threshold = settings.iou_thr();
-    const std::string& kind = settings.nms_type();
-    if (kind != "IOU" && kind != "IOMU" && kind != "IOFU")
-      refuse("nms_type must be \"IOU\", \"IOMU\" or \"IOFU\"; found ", quoted(kind));
-    suppression_.shared_with = kind == "IOU"    ? SharedWith::both
-                               : kind == "IOMU" ? SharedWith::smaller
-                                                : SharedWith::kept;
+    suppression_.shared_with = shared_with(settings.nms_type());
     if (settings.max_nms_num() > 0) suppression_.top_k = settings.max_nms_num();
     if (settings.max_post_nms_num() > 0) suppression_.most = settings.max_post_nms_num();
-    if (!(settings.field_xyr() > 0)) refuse("field_xyr must be positive; found ", settings.field_xyr());
-    if (!(settings.field_whr() >= 1)) refuse("field_whr must be at least 1; found ", settings.field_whr());
-    farthest_ = 1 / static_cast<double>(settings.field_xyr());
-    largest_ = std::log(static_cast<double>(settings.field_whr()));
+    codes_.scale = read_bbox_reg();
+    codes_.limit(settings.field_xyr(), settings.field_whr(), [this](const auto&... why) { refuse(why...); });
   }
   /// `given`: a positive number for each of `count` things.
   template <class Field>
@@ -102,33 +95,22 @@ class FieldOutputLayer : public BoxLayer {
     if (outputs.size() > 1) set_output(*outputs[1], Shape{rows, 6});
   }
 
-  struct Field {
-    double x, y;  ///< the centre
-    double width, height;
-  };
   struct Sized {
     double x, y, width, height;
   };
   /// What four numbers, `step` apart, say of a field.
   Sized decode(const Field& field, const double* code, std::int64_t step) const {
-    BoxShift shift;
-    for (std::size_t i = 0; i < 4; ++i) {
-      const double value = code[static_cast<std::int64_t>(i) * step] * scale_.deviation[i] + scale_.mean[i];
-      const double most = i < 2 ? farthest_ : largest_;
-      shift[i] = std::clamp(value, -most, most);
-    }
-    const double width = std::exp(shift[2]) * field.width, height = std::exp(shift[3]) * field.height;
-    return {field.x + shift[0] * field.width - width / 2, field.y + shift[1] * field.height - height / 2,
-            width, height};
+    const auto [x, y, width, height] = codes_.box(field, code, step);
+    return {x - width / 2, y - height / 2, width, height};
   }
   bool is_large(double width, double height) const { return width >= least_side_ && height >= least_side_; }
   /// Not for NaN.
   bool is_likely(double score) const { return score >= least_score_; }
 
  private:
-  ShiftScale scale_;
+  FieldCodes codes_;
   Suppression suppression_;
-  double least_score_ = 0, least_side_ = 0, farthest_ = 0, largest_ = 0;
+  double least_score_ = 0, least_side_ = 0;
   std::int64_t images_ = 0;
   std::vector<double> regions_, scored_;  ///< the rows of the pass
 };

@@ -32,6 +32,7 @@ class ImageListLayer : public SourceLayer {
       refuse("image_data_param", "has settings of C3D's VIDEO_DATA, whose type is VideoData");
     if (images().dataset_share_per_node() != 1)
       refuse("image_data_param.dataset_share_per_node", "is not supported (except 1)");
+    check_pairs();
     check_own_settings();
     Settings settings;
     settings.field = "image_data_param";
@@ -40,10 +41,23 @@ class ImageListLayer : public SourceLayer {
     settings.epoch_end =
         images().epoch_end() == caffe::PARTIAL ? data::EpochEnd::partial : data::EpochEnd::wrap;
     settings.shuffle = images().shuffle();
+    settings.together = images().pair_size();
     settings.random_skip = images().rand_skip();
     settings.threads =
         images().has_threads() ? static_cast<int>(std::clamp<std::uint32_t>(images().threads(), 1, 256)) : 1;
     return settings;
+  }
+
+ private:
+  /// Batches begin with the first sample of a pair.
+  void check_pairs() const {
+    const std::uint32_t size = images().pair_size();
+    if (size == 0) refuse("image_data_param.pair_size", "must be positive");
+    if (images().batch_size() % size != 0)
+      refuse("image_data_param.pair_size",
+             cat(size, " must divide the batch_size, which is ", images().batch_size()));
+    if (size > 1 && images().rand_skip() > 0)
+      refuse("image_data_param.rand_skip", "could begin within a pair (pair_size): remove it");
   }
 };
 

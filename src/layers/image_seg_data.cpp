@@ -1,5 +1,6 @@
 // ImageSegData: images with a label for each pixel, named in a list (PSPNet, DeepLab). Outputs: images,
-// labels and, if wanted, the images' heights and widths.
+// labels and, if wanted, the images' heights and widths. WindowSegData (DeconvNet) takes a window of each
+// image, with which its line ends.
 #include "banyan/data/segmentation.hpp"
 #include "layers/image_list_layer.hpp"
 
@@ -38,6 +39,7 @@ class ImageSegDataLayer : public ImageListLayer {
     options.labels = images().label_type();
     options.ignore_label = images().ignore_label();
     options.gray_labels = images().label_values() != caffe::ImageDataParameter::STORED;
+    options.windows = type() == "WindowSegData";
     return data::open_segmentation_list(images().source(), options);
   }
 
@@ -56,6 +58,9 @@ class ImageSegDataLayer : public ImageListLayer {
 
 const RegisterLayer<ImageSegDataLayer> registered_image_seg_data(
     "ImageSegData", {"images with label images, named in a list", "image_data_param", {}});
+const RegisterLayer<ImageSegDataLayer> registered_window_seg_data(
+    "WindowSegData",
+    {"windows of images with label images, named in a list (DeconvNet)", "image_data_param", {}});
 
 }  // namespace
 

@@ -8,6 +8,10 @@
 //
 // denser_prior_boxes (TextBoxes++): each box is followed by its copy at the lower edge of the position's row,
 // so there are twice as many.
+//
+// dense_faces (FaceBoxes): all squares are a pixel smaller, and in place of one of 32 there are 16, whose
+// centres are 8 pixels apart, from 16 to the left of the position's and above it on, row by row; in place of
+// one of 64 there are 4, 16 apart, from 16 on.
 #include <cmath>
 
 #include "banyan/layers/layer.hpp"
@@ -52,6 +56,8 @@ class PriorBoxLayer : public Layer {
     boxes_.offset = s.offset();
     boxes_.clip = s.clip();
     boxes_.denser = s.denser_prior_boxes();
+    if (s.dense_faces() && (boxes_.denser || s.max_size_size() > 0 || s.aspect_ratio_size() > 0))
+      refuse("dense_faces is for squares of min_size: remove max_size, aspect_ratio and denser_prior_boxes");
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
@@ -77,13 +83,13 @@ class PriorBoxLayer : public Layer {
     boxes_.step_h = step(s.has_step_h(), s.step_h(), boxes_.image_h, boxes_.rows);
     boxes_.step_w = step(s.has_step_w(), s.step_w(), boxes_.image_w, boxes_.columns);
     set_output(*outputs[0],
-               Shape{1, 2, boxes_.rows * boxes_.columns * 2 * count() * (boxes_.denser ? 2 : 1)});
+               Shape{1, 2, boxes_.rows * boxes_.columns * 4 * count() * (boxes_.denser ? 2 : 1)});
   }
 
   void forward(Pass& pass, const Blobs&, const Blobs& outputs) override {
     Context& context = *pass.context;
     if (!on_device_.defined()) {
-      on_device_ = Tensor(context.device(), Shape{count() / 2, 2}, DType::f64);
+      on_device_ = Tensor(context.device(), Shape{count(), kNumbers}, DType::f64);
       copy_from_host(context, sizes_.data(), on_device_);
     }
     ops::prior_boxes(context, boxes_, on_device_, outputs[0]->data);
@@ -93,8 +99,8 @@ class PriorBoxLayer : public Layer {
 
  private:
   const caffe::PriorBoxParameter& settings() const { return parameter_.prior_box_param(); }
-  /// Of the numbers in sizes_: two per box.
-  std::int64_t count() const { return static_cast<std::int64_t>(sizes_.size()); }
+  static constexpr std::int64_t kNumbers = 4;  ///< of each box in sizes_
+  std::int64_t count() const { return static_cast<std::int64_t>(sizes_.size()) / kNumbers; }
 
   /// Those other than 1, each once.
   std::vector<double> aspect_ratios() const {
@@ -118,23 +124,36 @@ class PriorBoxLayer : public Layer {
       refuse("max_size is given ", s.max_size_size(), " times and min_size ", s.min_size_size(),
              "; expected as many or no max_size");
     const std::vector<double> ratios = aspect_ratios();
-    const auto add = [&](double width, double height) { sizes_.insert(sizes_.end(), {width, height}); };
+    const auto add = [&](double width, double height) { sizes_.insert(sizes_.end(), {width, height, 0, 0}); };
     for (int i = 0; i < s.min_size_size(); ++i) {
       const double least = s.min_size(i);
       if (!(least > 0)) refuse("min_size must be positive; found ", least);
       const double side = std::trunc(least);  // SSD keeps whole pixels
+      if (s.dense_faces()) {
+        add_faces(side);
+        continue;
+      }
       add(side, side);
       if (s.max_size_size() > 0) {
         const double most = s.max_size(i);
-        if (!(most > least)) refuse("max_size ", most, " must be greater than min_size ", least);
+        if (!(most >= least)) refuse("max_size ", most, " must be at least min_size ", least);
         add(std::sqrt(side * std::trunc(most)), std::sqrt(side * std::trunc(most)));
       }
       for (const double ratio : ratios) add(side * std::sqrt(ratio), side / std::sqrt(ratio));
     }
   }
 
+  void add_faces(double side) {
+    const int places = side == 32 ? 4 : side == 64 ? 2 : 1;
+    const double apart = side / 4;
+    for (int row = 0; row < places; ++row)
+      for (int column = 0; column < places; ++column)
+        sizes_.insert(sizes_.end(),
+                      {side - 1, side - 1, (column - places / 2) * apart, (row - places / 2) * apart});
+  }
+
   ops::PriorBoxes boxes_;
-  std::vector<double> sizes_;  ///< width and height of each box of a position, in pixels
+  std::vector<double> sizes_;  ///< of each box of a position, as ops::prior_boxes takes them
   Tensor on_device_;
 };
 

@@ -7,7 +7,8 @@
 // are dropped; of the pre_nms_topn most probable ones those are kept, in this order, that overlap no kept one
 // by more than nms_thresh. If fewer are left than there are rows, the others repeat the first one with
 // probability 0, so pooling them costs time but no error; without any the box 0, 0, base_size, base_size
-// takes its place. 0 for pre_nms_topn or post_nms_topn means all.
+// takes its place. 0 for pre_nms_topn or post_nms_topn means all. An nms_thresh of 1, in tests only, drops
+// none.
 #include "box_layer.hpp"
 
 namespace banyan {
@@ -21,9 +22,11 @@ class ProposalLayer : public BoxLayer {
   void setup(const Blobs&, const Blobs&) override {
     anchors_ = read_anchors(settings());
     scale_ = read_scale(settings(), {1, 1, 1, 1});
-    // Below 1 no two regions are equal, by which others tell rows that repeat one.
-    if (!(settings().nms_thresh() >= 0 && settings().nms_thresh() < 1))
-      refuse("nms_thresh must be at least 0 and below 1; found ", settings().nms_thresh());
+    // Below 1 no two regions are equal, by which ProposalTarget tells rows that repeat one.
+    const bool all = settings().nms_thresh() == 1 && options().phase == Phase::test;
+    if (!all && !(settings().nms_thresh() >= 0 && settings().nms_thresh() < 1))
+      refuse("nms_thresh must be at least 0 and below 1, or 1 in tests: none is dropped; found ",
+             settings().nms_thresh());
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

@@ -1,6 +1,6 @@
 // Data of py-faster-rcnn, Fast R-CNN and R-FCN (RoIDataLayer), of FCN (layers whose names end in
-// SegDataLayer) and of LRCN (videoRead...). Their blobs have the shapes that hold what the Python layers read
-// with their own settings.
+// SegDataLayer), of LRCN (videoRead...) and of DCC (featureDataLayer). Their blobs have the shapes that hold
+// what the Python layers read with their own settings.
 #include "layers/python_data.hpp"
 
 #include <map>
@@ -12,6 +12,16 @@ namespace banyan {
 namespace {
 
 using Dims = std::vector<std::int64_t>;
+
+std::int64_t length_of(const caffe::LayerParameter& python, const PythonSetting& setting) {
+  const std::string value = setting.list ? std::string() : setting.values[0];
+  const bool number =
+      !value.empty() && value.size() < 8 && value.find_first_not_of("0123456789") == std::string::npos;
+  const std::int64_t length = number ? std::stoll(value) : 0;
+  if (length == 0)
+    refuse_python(python, "param_str: ", setting.key, " must be a whole number from 1 to 9999999");
+  return length;
+}
 
 /// Images and boxes of faster_rcnn_end2end.yml, whose sides are rounded up to multiples of 32, as nets with
 /// pyramids of maps need them; Fast R-CNN: of config.py's minibatch.
@@ -28,12 +38,7 @@ std::map<std::string, Dims> roi_data(const caffe::LayerParameter& python) {
       for (const auto& [key, value] : numbers) known.push_back(key);
       refuse_python_key(python, setting.key, known);
     }
-    const std::string value = setting.list ? std::string() : setting.values[0];
-    const bool number =
-        !value.empty() && value.size() < 8 && value.find_first_not_of("0123456789") == std::string::npos;
-    found->second = number ? std::stoll(value) : 0;
-    if (found->second == 0)
-      refuse_python(python, "param_str: ", setting.key, " must be a whole number from 1 to 9999999");
+    found->second = length_of(python, setting);
   }
   const std::int64_t images = numbers["images"], regions = numbers["regions"];
   std::map<std::string, Dims> shapes = {{"data", {images, 3, numbers["height"], numbers["width"]}}};
@@ -69,6 +74,17 @@ std::map<std::string, Dims> video_data(Phase phase) {
   return {{"data", {frames, 3, 227, 227}}, {"label", {frames}}, {"clip_markers", {frames}}};
 }
 
+/// Features of images, and the images' numbers. The files of the other keys are not read.
+std::map<std::string, Dims> feature_data(const caffe::LayerParameter& python) {
+  std::int64_t images = 0, numbers = 0;
+  for (const PythonSetting& setting : python_settings(python)) {
+    if (setting.key == "batch_size") images = length_of(python, setting);
+    if (setting.key == "feature_size") numbers = length_of(python, setting);
+  }
+  if (images == 0 || numbers == 0) refuse_python(python, "param_str needs batch_size and feature_size");
+  return {{"features", {images, numbers}}, {"labels", {images, 1}}};
+}
+
 }  // namespace
 
 std::optional<caffe::LayerParameter> python_data(const caffe::LayerParameter& python, Phase phase) {
@@ -82,6 +98,8 @@ std::optional<caffe::LayerParameter> python_data(const caffe::LayerParameter& py
     shapes = segmentation_data(python);
   else if (module == "sequence_input_layer" && layer.starts_with("videoRead"))
     shapes = video_data(phase);
+  else if (module == "python_data_layers" && layer == "featureDataLayer")
+    shapes = feature_data(python);
   else
     return std::nullopt;
   caffe::LayerParameter input = python;

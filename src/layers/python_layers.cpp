@@ -1,12 +1,13 @@
-// py-faster-rcnn's and R-FCN's layers, DetectNet's, ENet's, and the one of BVLC's examples. What the first
-// read from their configuration files is their default here (that of faster_rcnn_end2end.yml), and further
-// keys of param_str, named as the fields of the native layer's message, replace it.
+// py-faster-rcnn's and R-FCN's layers, DetectNet's, ENet's, and ones of colorization and of BVLC's examples.
+// What the first read from their configuration files is their default here (that of faster_rcnn_end2end.yml),
+// and further keys of param_str, named as the fields of the native layer's message, replace it.
 #include "layers/python_layers.hpp"
 
 #include <algorithm>
 
 #include "banyan/base/number.hpp"
 #include "layers/python_data.hpp"
+#include "layers/python_detectors.hpp"
 #include "layers/python_settings.hpp"
 
 namespace banyan {
@@ -22,18 +23,6 @@ constexpr NativeType kNative[] = {
     {"rpn.anchor_target_layer", "AnchorTargetLayer", "AnchorTarget", "anchor_target_param", 3, 4},
     {"rpn.proposal_target_layer", "ProposalTargetLayer", "ProposalTarget", "proposal_target_param", 2, 2},
 };
-
-void read_settings(const caffe::LayerParameter& layer, google::protobuf::Message& settings) {
-  std::vector<std::string> known;
-  for (int i = 0; i < settings.GetDescriptor()->field_count(); ++i)
-    known.emplace_back(settings.GetDescriptor()->field(i)->name());
-  for (const PythonSetting& entry : python_settings(layer)) {
-    const std::string name = entry.key == "scales" ? "scale" : entry.key == "ratios" ? "ratio" : entry.key;
-    const auto* field = settings.GetDescriptor()->FindFieldByName(name);
-    if (field == nullptr) refuse_python_key(layer, entry.key, known);
-    set_python_field(layer, entry, *field, settings);
-  }
-}
 
 /// ENet's layer has the phase of its param_str, whatever the net's is. With TEST it multiplies by 1 / (1 -
 /// p), which a Power layer does.
@@ -64,30 +53,15 @@ caffe::LayerParameter spatial_dropout(const caffe::LayerParameter& python) {
   return layer;
 }
 
-/// Numbers between commas, as DetectNet's layers have them.
-std::vector<std::string> listed(const std::string& text) {
-  std::vector<std::string> words;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(',', at), text.size());
-    const std::size_t first = text.find_first_not_of(" \t\n", at),
-                      last = text.find_last_not_of(" \t\n", end == 0 ? 0 : end - 1);
-    words.push_back(first < end ? text.substr(first, last + 1 - first) : std::string());
-    at = end + 1;
-  }
-  return words;
-}
-
 /// DetectNet's boxes; what follows the settings is not read, as there.
 caffe::LayerParameter clustered_boxes(const caffe::LayerParameter& python) {
-  caffe::LayerParameter layer = python;
-  layer.set_type(python.python_param().layer());
-  layer.clear_python_param();
+  caffe::LayerParameter layer = as_native(python, python.python_param().layer());
   std::vector<const char*> fields = {"image_size_x", "image_size_y", "stride"};
   if (layer.type() == "ClusterDetections")
     fields.insert(fields.end(), {"coverage_threshold", "rect_threshold", "rect_eps", "min_height"});
   const std::size_t needed = fields.size();
   fields.insert(fields.end(), {"num_classes", "max_boxes"});
-  const std::vector<std::string> words = listed(python.python_param().param_str());
+  const std::vector<std::string> words = comma_separated(python.python_param().param_str());
   if (words.size() < needed)
     refuse_python(python, "param_str has ", words.size(), " numbers; expected ",
                   join(std::vector<std::string>(fields.begin(), fields.end()), ", "),
@@ -104,10 +78,8 @@ caffe::LayerParameter clustered_boxes(const caffe::LayerParameter& python) {
 
 /// A param_str that is no number has no effect, as there.
 caffe::LayerParameter scored_detections(const caffe::LayerParameter& python) {
-  caffe::LayerParameter layer = python;
-  layer.set_type("ScoreDetections");
-  layer.clear_python_param();
-  const std::vector<std::string> words = listed(python.python_param().param_str());
+  caffe::LayerParameter layer = as_native(python, "ScoreDetections");
+  const std::vector<std::string> words = comma_separated(python.python_param().param_str());
   const auto threshold = words.size() == 1 ? number_in<float>(words[0]) : std::nullopt;
   if (threshold) layer.mutable_score_detections_param()->set_overlap_threshold(*threshold);
   return layer;
@@ -123,10 +95,7 @@ std::optional<caffe::LayerParameter> detectnet_layer(const caffe::LayerParameter
   if (code.module() != room + "mean_ap") return std::nullopt;
   if (code.layer() == "ScoreDetections") return scored_detections(python);
   if (code.layer() != "mAP") return std::nullopt;
-  caffe::LayerParameter layer = python;
-  layer.set_type("PrecisionRecall");
-  layer.clear_python_param();
-  return layer;
+  return as_native(python, "PrecisionRecall");
 }
 
 }  // namespace
@@ -146,14 +115,13 @@ std::optional<caffe::LayerParameter> native_layer(const caffe::LayerParameter& p
   const caffe::PythonParameter& code = python.python_param();
   if (auto data = python_data(python, phase)) return data;
   if (auto layer = detectnet_layer(python)) return layer;
+  if (auto layer = detector_layer(python, phase)) return layer;
   if (code.module() == "spatial_dropout" && code.layer() == "SpatialDropoutLayer")
     return spatial_dropout(python);
-  if (code.module() == "pyloss" && code.layer() == "EuclideanLossLayer") {
-    caffe::LayerParameter layer = python;
-    layer.set_type("EuclideanLoss");
-    layer.clear_python_param();
-    return layer;
-  }
+  if (code.module() == "pyloss" && code.layer() == "EuclideanLossLayer")
+    return as_native(python, "EuclideanLoss");
+  if (code.module() == "caffe_traininglayers" && code.layer() == "LossMeterLayer")
+    return as_native(python, "Silence");  // it writes means of its inputs into files
   const auto* const found =
       std::find_if(std::begin(kNative), std::end(kNative), [&](const NativeType& native) {
         const int inputs = python.bottom_size();
@@ -161,15 +129,13 @@ std::optional<caffe::LayerParameter> native_layer(const caffe::LayerParameter& p
                (inputs == 0 || (inputs >= native.least_inputs && inputs <= native.most_inputs));
       });
   if (found == std::end(kNative)) return std::nullopt;
-  caffe::LayerParameter layer = python;
-  layer.set_type(found->type);
-  layer.clear_python_param();
+  caffe::LayerParameter layer = as_native(python, found->type);
   if (layer.type() == "Proposal" && phase == Phase::train) {
     layer.mutable_proposal_param()->set_pre_nms_topn(12000);
     layer.mutable_proposal_param()->set_post_nms_topn(2000);
   }
   const auto* field = layer.GetDescriptor()->FindFieldByName(found->message);
-  read_settings(python, *layer.GetReflection()->MutableMessage(&layer, field));
+  read_python_settings(python, *layer.GetReflection()->MutableMessage(&layer, field));
   return layer;
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 /// A dictionary as YAML writes it: `key: value` per line, or `{key: value, key: value}`; a value is a number,
 /// a word or a list `[value, value]` or `[value,]`; keys and words may be quoted; tags (!!python/tuple) and
-/// comments do not count.
+/// comments do not count. Per line a word may have commas in it, quoted ones slashes.
 class DictionaryReader {
  public:
   using Entry = PythonSetting;
@@ -22,6 +22,7 @@ class DictionaryReader {
   bool read(std::vector<Entry>& entries) {
     skip(true);
     const bool braces = take('{');
+    commas_ = !braces;
     while (true) {
       skip(true);
       if (braces ? take('}') : at_end()) break;
@@ -64,7 +65,7 @@ class DictionaryReader {
       skip(false);
     }
     entry.list = take('[');
-    if (!entry.list) return read_word(entry.values.emplace_back());
+    if (!entry.list) return read_word(entry.values.emplace_back(), commas_);
     skip(true);
     if (take(']')) return true;
     do {
@@ -75,12 +76,13 @@ class DictionaryReader {
     } while (take(','));
     return take(']');
   }
-  bool read_word(std::string& word) {
+  bool read_word(std::string& word, bool commas = false) {
     const char quote = peek() == '\'' || peek() == '"' ? peek() : '\0';
     if (quote != '\0') ++at_;
     const std::size_t start = at_;
-    while (!at_end() && (std::isalnum(static_cast<unsigned char>(peek())) != 0 || peek() == '_' ||
-                         peek() == '-' || peek() == '+' || peek() == '.'))
+    while (!at_end() &&
+           (std::isalnum(static_cast<unsigned char>(peek())) != 0 || peek() == '_' || peek() == '-' ||
+            peek() == '+' || peek() == '.' || (commas && peek() == ',') || (quote != '\0' && peek() == '/')))
       ++at_;
     word = text_.substr(start, at_ - start);
     return !word.empty() && (quote == '\0' || take(quote));
@@ -88,6 +90,7 @@ class DictionaryReader {
 
   const std::string& text_;
   std::size_t at_ = 0;
+  bool commas_ = false;
 };
 
 class NoMessages : public google::protobuf::io::ErrorCollector {
@@ -109,6 +112,37 @@ std::vector<PythonSetting> python_settings(const caffe::LayerParameter& layer) {
 void refuse_python_key(const caffe::LayerParameter& layer, const std::string& key,
                        const std::vector<std::string>& known) {
   refuse_python(layer, "param_str has the key ", quoted(key), "; known are ", join(known, ", "));
+}
+
+void read_python_settings(const caffe::LayerParameter& layer, google::protobuf::Message& settings) {
+  std::vector<std::string> known;
+  for (int i = 0; i < settings.GetDescriptor()->field_count(); ++i)
+    known.emplace_back(settings.GetDescriptor()->field(i)->name());
+  for (const PythonSetting& entry : python_settings(layer)) {
+    const std::string name = entry.key == "scales" ? "scale" : entry.key == "ratios" ? "ratio" : entry.key;
+    const auto* field = settings.GetDescriptor()->FindFieldByName(name);
+    if (field == nullptr) refuse_python_key(layer, entry.key, known);
+    set_python_field(layer, entry, *field, settings);
+  }
+}
+
+std::vector<std::string> comma_separated(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::size_t first = text.find_first_not_of(" \t\n", at),
+                      last = text.find_last_not_of(" \t\n", end == 0 ? 0 : end - 1);
+    words.push_back(first < end ? text.substr(first, last + 1 - first) : std::string());
+    at = end + 1;
+  }
+  return words;
+}
+
+caffe::LayerParameter as_native(const caffe::LayerParameter& python, const std::string& type) {
+  caffe::LayerParameter layer = python;
+  layer.set_type(type);
+  layer.clear_python_param();
+  return layer;
 }
 
 void set_python_field(const caffe::LayerParameter& layer, const PythonSetting& entry,

@@ -27,6 +27,15 @@ template <class... Parts>
 /// Of param_str, a dictionary as YAML writes it. Throws bad_input saying where it is anything else.
 std::vector<PythonSetting> python_settings(const caffe::LayerParameter& layer);
 
+/// Sets the fields that param_str names; `scales` and `ratios` are those of scale and ratio.
+void read_python_settings(const caffe::LayerParameter& layer, google::protobuf::Message& settings);
+
+/// What stands between commas, without blanks around it.
+std::vector<std::string> comma_separated(const std::string& text);
+
+/// The layer with another type and without python_param.
+caffe::LayerParameter as_native(const caffe::LayerParameter& python, const std::string& type);
+
 /// For a key that the layer does not know.
 [[noreturn]] void refuse_python_key(const caffe::LayerParameter& layer, const std::string& key,
                                     const std::vector<std::string>& known);

@@ -90,9 +90,12 @@ void SourceLayer::open_source() {
   rule.devices = options().devices;
   rule.epoch_end = settings_.epoch_end;
   rule.batch = items_per_batch(settings_);
+  if (rule.records % settings_.together != 0)
+    refuse(settings_.field, cat("keeps ", settings_.together, " records together, which do not divide the ",
+                                rule.records, " of the source"));
   dealing_ = std::make_unique<data::Dealing>(rule);
-  order_ =
-      std::make_shared<data::EpochOrder>(rule.records, settings_.shuffle, key_of("order"), source_->parts());
+  order_ = std::make_shared<data::EpochOrder>(rule.records, settings_.shuffle, key_of("order"),
+                                              source_->parts(), settings_.together);
   if (!sought_ && settings_.random_skip > 0)
     consumed_ = ops::philox(key_of("skip").key(), 0, 0).v[0] % settings_.random_skip;
   if (!elsewhere) item_ = first_item();
@@ -162,7 +165,7 @@ void SourceLayer::reshape(const Blobs&, const Blobs& outputs) {
 }
 
 void SourceLayer::set_shapes(const Blobs& outputs, const std::vector<Shape>& shapes) const {
-  for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k]->shape = shapes.at(k);
+  for (std::size_t k = 0; k < outputs.size(); ++k) outputs[k]->shape = shapes.at(output_of_writer(k));
   outputs[0]->layout = first_layout();
 }
 
@@ -243,7 +246,7 @@ void SourceLayer::forward(Pass& pass, const Blobs&, const Blobs& outputs) {
                     ": its output is bound in another layout than it was given");
   for (std::size_t k = 0; k < outputs.size(); ++k)
     if (const std::size_t bytes = outputs[k]->data.bytes(); bytes > 0)
-      stream.copy(outputs[k]->data.raw(), batch_->arrays[k].memory.get(), bytes);
+      stream.copy(outputs[k]->data.raw(), batch_->arrays[output_of_writer(k)].memory.get(), bytes);
   if (!batch_->copied) batch_->copied = pass.context->device().create_event();
   stream.record(*batch_->copied);
 }

@@ -58,6 +58,7 @@ class SourceLayer : public Layer, public data::BatchSource {
     bool batch_size_is_total = false;
     data::EpochEnd epoch_end = data::EpochEnd::wrap;
     bool shuffle = false;
+    std::uint64_t together = 1;     ///< so many records stay together when they are shuffled
     std::uint64_t random_skip = 0;  ///< start at a random item below this; 0: at the first
     int threads = 1;
   };
@@ -69,6 +70,8 @@ class SourceLayer : public Layer, public data::BatchSource {
   /// What turns the source's records into items; one output for each of its entries (and its table), the last
   /// may be left out.
   virtual std::shared_ptr<const data::ItemWriter> make_writer(const data::RecordSource& source) const;
+  /// Which of the writer's outputs (its table is the last one) is output `k` of the layer.
+  virtual std::size_t output_of_writer(std::size_t k) const { return k; }
   /// For random numbers of `purpose`, such as "order".
   ops::RandomKey key_of(const std::string& purpose) const;
   /// Items in a batch of all devices (training) or in a whole batch (test).

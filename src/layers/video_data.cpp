@@ -139,7 +139,8 @@ class VideoDataLayer : public SourceLayer {
                                      {"min_width", from.has_min_width()},
                                      {"label_dim", from.has_label_dim()},
                                      {"label_size", from.has_label_size()},
-                                     {"label_type", from.has_label_type()}})
+                                     {"label_type", from.has_label_type()},
+                                     {"pair_size", from.has_pair_size()}})
       if (set) refuse(cat("image_data_param.", field), "does not go with lists of C3D");
     settings.batch_size_is_total = from.batch_size_is_total();
     settings.epoch_end = from.epoch_end() == caffe::PARTIAL ? data::EpochEnd::partial : data::EpochEnd::wrap;

@@ -47,6 +47,15 @@ bool has_idle_class_weights(const caffe::LayerParameter& layer) {
   return layer.type() == "SoftmaxWithLoss" && s.class_weighting_size() > 0 && !s.weight_by_label_freqs();
 }
 
+bool chooses_implementation(const caffe::LayerParameter& layer) {
+  const caffe::ConvolutionParameter& c = layer.convolution_param();
+  const caffe::InnerProductParameter& p = layer.inner_product_param();
+  return layer.has_ocl_enable() || c.has_conv_mode() || c.has_subengine() || c.has_mem_group_size() ||
+         c.has_dump_parameter() || c.has_dump_activation() || p.has_gemm_mode() ||
+         p.has_spmdm_transpose_in() || p.has_spmdm_transpose_out() || p.has_dump_parameter() ||
+         p.has_dump_activation();
+}
+
 /// Does a filler anywhere in the message have a scale?
 bool scales_a_filler(const google::protobuf::Message& message) {
   if (message.GetDescriptor() == caffe::FillerParameter::descriptor())
@@ -148,6 +157,20 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
   warn_once(net, "coeff of eltwise_param has no effect with MAX", has_idle_coefficients);
   warn_once(net, "class_weighting has no effect without weight_by_label_freqs: true", has_idle_class_weights);
   warn_once(net, "the scale of a filler (Intel's) has no effect", scales_a_filler);
+  warn_once(
+      net,
+      "conv_mode, gemm_mode, spmdm_transpose_in and _out, dump_parameter and dump_activation (SkimCaffe), "
+      "subengine and ocl_enable (fpga_caffe), and mem_group_size have no effect: they choose an "
+      "implementation, and what it "
+      "writes to files",
+      chooses_implementation);
+  warn_once(net, "normalize of image_data_param (DSS) has no effect but in ImageLabelmapData",
+            [](const caffe::LayerParameter& layer) { return layer.image_data_param().has_normalize(); });
+  warn_once(
+      net,
+      "mean_file of dense_image_data_param has no effect, as in SegNet: write mean_value into "
+      "transform_param",
+      [](const caffe::LayerParameter& layer) { return layer.dense_image_data_param().has_mean_file(); });
   warn_once(net,
             "strict_dim: false (DeepLab) has no effect: weights of a file must have the shapes of the net's",
             [](const caffe::LayerParameter& layer) { return !layer.strict_dim(); });

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <new>
 #include <set>
 #include <utility>
@@ -41,22 +42,31 @@ caffe::NetParameter define_net(const caffe::NetParameter& parameter, const NetOp
   return net;
 }
 
-/// Layers with parameters are found by name in files; two with the same name would load each other's weights.
+/// Layers with parameters are found by name in files; two with the same name would load each other's weights,
+/// which is right where they share all of them.
 void check_names(const std::vector<std::unique_ptr<Layer>>& layers) {
-  std::set<std::string> names, with_parameters, again;
+  std::map<std::string, std::vector<std::string>> shared_names;  // of the parameters, by layer
+  std::set<std::string> again;
   for (const auto& layer : layers) {
-    const bool learns = !layer->parameters().empty();
-    const bool is_new = names.insert(layer->name()).second;
-    if (!is_new && (learns || with_parameters.count(layer->name()) != 0))
+    std::vector<std::string> shared;
+    for (const Parameter& parameter : layer->parameters()) shared.push_back(parameter.share_name);
+    const auto [first, is_new] = shared_names.emplace(layer->name(), shared);
+    if (is_new) continue;
+    const bool own = std::count(shared.begin(), shared.end(), "") > 0;
+    if (own || first->second != shared)
       bad_input("two layers are named ", quoted(layer->name()),
                 "; layers with parameters need names of their own, weights are stored under them");
-    if (!is_new) again.insert(layer->name());
-    if (learns) with_parameters.insert(layer->name());
+    again.insert(layer->name());
   }
+  if (again.erase("") > 0) log_warning("several layers have no name");
   if (again.empty()) return;
-  log_warning(
-      cat("several layers are named ", quoted(*again.begin()),
-          again.size() > 1 ? cat("; so it is with ", again.size() - 1, " more names") : std::string()));
+  constexpr std::size_t kShown = 3;
+  std::vector<std::string> shown;
+  for (const std::string& name : again)
+    if (shown.size() < kShown) shown.push_back(quoted(name));
+  if (again.size() > kShown) shown.push_back(cat(again.size() - kShown, " more"));
+  log_warning(cat(again.size() == 1 ? "several layers are named " : "names that several layers have: ",
+                  join(shown, ", ", " and ")));
 }
 
 LayerOptions layer_options(const NetOptions& net, const std::string& name, caffe::Phase phase) {

@@ -6,6 +6,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "net/sparsity.hpp"
 
 namespace banyan {
 namespace {
@@ -80,6 +81,14 @@ void merge_multiplier(const char* field, const Shared& owner, const Layer& layer
   owner_value = value;
 }
 
+/// Groups of weights are the owner's: a sharer says the same, or nothing.
+void check_sparsity(const Shared& owner, const Layer& layer, int slot, const std::string& name) {
+  const std::string given = sparsity_text(layer, slot), owned = sparsity_text(*owner.layer, owner.slot);
+  if (given.empty() || given == owned) return;
+  bad_input("parameter ", quoted(name), " has ", given, " in ", described(layer), " and ",
+            owned.empty() ? "nothing of it" : owned, " in ", described(*owner.layer), "; sharers must agree");
+}
+
 std::int64_t padded(std::int64_t count, std::int64_t alignment) {
   return (count + alignment - 1) / alignment * alignment;
 }
@@ -105,6 +114,7 @@ ParameterStore collect_parameters(const std::vector<std::unique_ptr<Layer>>& lay
                          first.given.lr_given, entry.lr_mult);
         merge_multiplier("decay_mult", first, layer, parameter.share_name, given.decay_given, given.decay,
                          first.given.decay_given, entry.decay_mult);
+        check_sparsity(first, layer, slot, parameter.share_name);
         owner.push_back(first.index);
         continue;
       }
@@ -114,6 +124,8 @@ ParameterStore collect_parameters(const std::vector<std::unique_ptr<Layer>>& lay
       entry.slot = slot;
       entry.lr_mult = given.lr;
       entry.decay_mult = given.decay;
+      entry.l1 = own_l1(layer, slot);
+      entry.sparsity = sparsity_of(layer, slot);
       entry.ready_layer = static_cast<int>(l);  // later sharers finish their backward pass earlier
       entry.count = parameter.shape.count();
       entry.is_statistic = parameter.kind == ParameterKind::statistic;

@@ -165,11 +165,19 @@ void export_bias(const LayerExport& layer) {
 
 void export_eltwise(const LayerExport& layer) {
   const auto& s = layer.settings().eltwise_param();
+  const Shape& first = layer.inputs[0]->shape;
+  Names terms = layer.in;
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    const int axes = layer.inputs[i]->shape.axes();
+    if (axes == first.axes()) continue;  // else ones at the end, which would be spread
+    Integers lengths = first.dims();
+    if (!lengths.empty() && axes > 0) lengths[0] = 0;  // copies the length: another batch size stays possible
+    terms[i] = layer.reshaped(terms[i], lengths, cat("input_", i));
+  }
   if (s.operation() == caffe::EltwiseParameter::MAX) {
-    layer.node("Max", layer.in);
+    layer.node("Max", terms);
     return;
   }
-  Names terms = layer.in;
   if (s.operation() != caffe::EltwiseParameter::PROD) {
     for (int i = 0; i < s.coeff_size(); ++i)
       if (s.coeff(i) != 1) terms[i] = layer.with_number("Mul", terms[i], s.coeff(i), cat("term_", i));

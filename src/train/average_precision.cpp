@@ -59,12 +59,34 @@ double precision_of(std::vector<Point> curve, AveragePrecision kind) {
   return sum / (steps + 1);
 }
 
+const Layer* maker_of(const Net& net, const Blob& blob) {
+  const Graph& graph = net.graph();
+  const auto found = graph.by_name.find(blob.name);
+  if (found == graph.by_name.end()) return nullptr;
+  return net.layers()[static_cast<std::size_t>(graph.blobs[found->second].producer)].get();
+}
+
 }  // namespace
 
 bool holds_detections(const Net& net, const Blob& blob) {
-  const auto& blobs = net.graph().by_name;
-  const auto found = blobs.find(blob.name);
-  return found != blobs.end() && net.graph().producer_of(found->second).type == "DetectionEvaluate";
+  const Layer* const layer = maker_of(net, blob);
+  return layer != nullptr && (layer->type() == "DetectionEvaluate" || layer->type() == "EvalDetection");
+}
+
+std::vector<double> detection_rows(const Net& net, const Blob& blob, const std::vector<double>& values) {
+  const Layer* const layer = maker_of(net, blob);
+  if (layer == nullptr || layer->type() != "EvalDetection") return values;
+  const auto classes = static_cast<std::size_t>(layer->parameter().eval_detection_param().num_class()),
+             width = static_cast<std::size_t>(blob.shape.count(1));
+  std::vector<double> rows;
+  for (std::size_t item = 0; item * width < values.size(); ++item) {
+    const double* const own = values.data() + item * width;
+    for (std::size_t label = 0; label < classes; ++label)
+      rows.insert(rows.end(), {-1, static_cast<double>(label), own[label], -1, -1});
+    for (std::size_t at = classes; at + 4 <= width; at += 4)
+      rows.insert(rows.end(), {static_cast<double>(item), own[at], own[at + 1], own[at + 2], own[at + 3]});
+  }
+  return rows;
 }
 
 std::map<int, double> average_precisions(const std::vector<double>& rows, AveragePrecision kind) {

@@ -2,6 +2,7 @@
 
 #include <google/protobuf/descriptor.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "banyan/base/error.hpp"
@@ -9,6 +10,7 @@
 #include "banyan/base/text.hpp"
 #include "banyan/data/augmenter.hpp"
 #include "banyan/data/clips.hpp"
+#include "banyan/data/field_data.hpp"
 #include "banyan/net/connections.hpp"
 #include "banyan/net/filter.hpp"
 #include "banyan/train/model.hpp"
@@ -40,8 +42,19 @@ std::int64_t channels_of(const caffe::LayerParameter& parameter) {
     return frame * video.num_segments() * video.new_length();
   }
   if (transform.mean_value_size() > 1) return transform.mean_value_size();
-  const bool gray = transform.force_gray() || !parameter.image_data_param().is_color();
+  const bool gray = transform.force_gray() || !parameter.image_data_param().is_color() ||
+                    !parameter.dense_image_data_param().is_color();
   return gray ? 1 : 3;
+}
+
+/// An image whose sides have the lengths of the settings.
+Shape shape_of_roi_image(const caffe::RoiDataParameter& how) {
+  const std::int64_t align = std::max<std::int64_t>(how.align(), 1);
+  const auto side = [&](float length) {
+    return (static_cast<std::int64_t>(std::clamp(length, 1.0f, 32768.0f)) + align - 1) / align * align;
+  };
+  const float shorter = how.scale().empty() ? 600 : *std::max_element(how.scale().begin(), how.scale().end());
+  return {1, 3, side(std::min(shorter, how.max_size())), side(how.max_size())};
 }
 
 }  // namespace
@@ -73,6 +86,7 @@ Shape shape_of_missing(const caffe::LayerParameter& layer) {
   const google::protobuf::Message* settings = nullptr;
   if (source_of(layer, settings).empty()) return {};
   const caffe::TransformationParameter& transform = layer.transform_param();
+  if (layer.type() == "FrcnnRoiData") return shape_of_roi_image(layer.roi_data_param());
   const data::CropSize crop = data::crop_of(transform);
   // Of AnnotatedData.
   const bool resizes = transform.has_resize_param() &&
@@ -80,8 +94,12 @@ Shape shape_of_missing(const caffe::LayerParameter& layer) {
   const auto side = [&](std::int64_t cut, std::int64_t resized, const char* of_files) {
     return cut != 0 ? cut : resizes ? resized : number_in(*settings, of_files);
   };
-  const std::int64_t height = side(crop.height, transform.resize_param().height(), "new_height"),
-                     width = side(crop.width, transform.resize_param().width(), "new_width");
+  std::int64_t height = side(crop.height, transform.resize_param().height(), "new_height"),
+               width = side(crop.width, transform.resize_param().width(), "new_width");
+  if (data::makes_field_data(layer)) {
+    const auto size = data::field_data_size(data::field_data_settings(layer));
+    height = size[0], width = size[1];
+  }
   const std::int64_t batch = number_in(*settings, "batch_size");
   if (height == 0 || width == 0 || batch == 0) return {};
   if (data::lists_clips(layer)) return {batch, 3, number_in(*settings, "new_length"), height, width};

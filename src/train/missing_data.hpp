@@ -19,8 +19,8 @@ std::string source_of(const caffe::LayerParameter& layer, const google::protobuf
 std::string missing_source(const caffe::LayerParameter& layer);
 
 /// Of the first blob of a layer with such a source: batch_size x channels x crop_size x crop_size
-/// (AnnotatedData: or resize_param's lengths; lists of files: or new_height x new_width), three channels
-/// unless the settings say otherwise. No axes: they do not tell.
+/// (AnnotatedData: or resize_param's lengths; lists of files: or new_height x new_width; FrcnnRoiData: one
+/// image of scale x max_size), three channels unless the settings say otherwise. No axes: they do not tell.
 Shape shape_of_missing(const caffe::LayerParameter& layer);
 
 /// Of the blobs of a layer that no pass goes through before a program has filled them (MemoryData, Python

@@ -10,6 +10,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/data/field_data.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/io/weights.hpp"
@@ -20,7 +21,7 @@
 #include "banyan/ops/processor.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/log_lines.hpp"
-#include "banyan/train/solver_settings.hpp"
+#include "banyan/train/solver_nets.hpp"
 #include "train/missing_data.hpp"
 
 namespace banyan {
@@ -55,16 +56,30 @@ void warn_of_refusal(const caffe::LayerParameter& layer) {
   }
 }
 
-bool makes_table(const caffe::LayerParameter& source) { return source.type() == "AnnotatedData"; }
+bool has_fixed_rows(const caffe::LayerParameter& source) {
+  return source.type() == "AnnotatedData" && source.annotated_data_param().yolo_data_type() == 1;
+}
+bool makes_table(const caffe::LayerParameter& source) {
+  return source.type() == "AnnotatedData" && !has_fixed_rows(source);
+}
 
 /// Of blob `top` of a source whose first one is `first`: of one value per image; of AnnotatedData's table
-/// with one row; of a label for each pixel, and the images' sizes.
+/// with one row, or its rows for each image; of a label for each pixel, and the images' sizes; of
+/// FrcnnRoiData's image's size and scale, and of one box.
 Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape& first) {
   const std::int64_t items = first.dim(0);
   if (makes_table(source)) return {1, 1, 1, 8};
-  const bool per_pixel =
-      source.type() == "ImageSegData" || source.type() == "SegData" || source.type() == "DenseImageData";
-  if (per_pixel && top == 1 && first.axes() == 4) return {items, 1, first[2], first[3]};
+  if (has_fixed_rows(source)) return {items, 1, 300, 5};
+  if (source.type() == "BboxData") return {items, 5};
+  if (source.type() == "FrcnnRoiData") return top == 1 ? Shape{items, 3} : Shape{1, 5};
+  if (data::makes_field_data(source) && first.axes() == 4)
+    return data::field_data_shape(data::field_data_settings(source), first, static_cast<std::size_t>(top));
+  const bool per_pixel = source.type() == "ImageSegData" || source.type() == "WindowSegData" ||
+                         source.type() == "SegData" || source.type() == "DenseImageData";
+  if (per_pixel && top == 1 && first.axes() == 4) {
+    const std::int64_t divisor = std::max(1, source.dense_image_data_param().label_divide_factor());
+    return {items, 1, first[2] / divisor, first[3] / divisor};
+  }
   if (per_pixel && top == 2) return {items, 1, 1, 2};
   const caffe::ImageDataParameter& images = source.image_data_param();
   const std::int64_t labels = images.has_label_size() ? images.label_size() : images.label_dim();
@@ -103,17 +118,20 @@ std::vector<Shape> stand_in_filled(const caffe::LayerParameter& source, const st
   return found;
 }
 
-/// A row of blob `top` of RoIDataLayer, whose columns are of different kinds: an image's size and scale; a
-/// box in the middle of the image. Empty: any constant does.
+/// A row of blob `top` of RoIDataLayer, FrcnnRoiData or EvalData, whose columns are of different kinds: an
+/// image's size and scale; a box in the middle of the image. Empty: any constant does.
 std::vector<float> made_up_row(const caffe::LayerParameter& source, const std::string& top,
                                const std::vector<Shape>& shapes) {
   const auto images =
       std::find_if(shapes.begin(), shapes.end(), [](const Shape& shape) { return shape.axes() == 4; });
-  if (source.type() != "Python" || images == shapes.end()) return {};
+  const bool rois = source.type() == "FrcnnRoiData";
+  const bool of_sizes = source.type() == "EvalData" && source.top_size() > 2 && top == source.top(2);
+  if ((source.type() != "Python" && !rois && !of_sizes) || images == shapes.end()) return {};
   const auto height = static_cast<float>((*images)[2]), width = static_cast<float>((*images)[3]);
   const float left = width / 4, upper = height / 4, right = 3 * left, lower = 3 * upper;
-  if (top == "im_info") return {height, width, 1};
-  if (top == "gt_boxes") return {left, upper, right, lower, 1};
+  if (of_sizes) return {height, width};
+  if (top == "im_info" || (rois && top == source.top(1))) return {height, width, 1};
+  if (top == "gt_boxes" || (rois && top == source.top(2))) return {left, upper, right, lower, 1};
   if (top == "rois") return {0, left, upper, right, lower};
   return {};
 }
@@ -144,7 +162,8 @@ std::vector<caffe::LayerParameter> made_up_layers(const caffe::NetParameter& net
     const Shape& shape = shapes[static_cast<std::size_t>(k)];
     const std::vector<float> row = passes ? made_up_row(source, top, shapes) : std::vector<float>();
     if (row.empty() || shape.axes() != 2 || shape[1] != static_cast<std::int64_t>(row.size())) {
-      const float label = makes_table(source) ? -1.0f : 0.0f;  // a row of -1 is empty
+      const bool table = makes_table(source) || source.type() == "EvalData";
+      const float label = table ? -1.0f : 0.0f;  // a row of -1 is empty
       add_constant(top, shape, k == 0 && !is_label(net, top) ? 0.5f : label, layers[0]);
       continue;
     }
@@ -209,12 +228,8 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
   caffe::NetParameter parameter = io::read_net_text(options.model, options.unknown_fields);
   io::upgrade_net(parameter, options.model);
   std::map<std::string, Shape> shapes = options.shapes;
-  if (options.missing_data) {
-    caffe::NetState state;
-    state.set_phase(phase_of(options.phase));
-    add_to_state(state, options.level, options.stages);
-    add_missing_data(parameter, state, !shapes_only, shapes);
-  }
+  const caffe::NetState state = state_of(parameter, phase_of(options.phase), options.level, options.stages);
+  if (options.missing_data) add_missing_data(parameter, state, !shapes_only, shapes);
   stood_in_for_ = make_up_data(parameter, shapes, !shapes_only);
   device_ = make_device(options.device, options.threads, options.precision);
   device_->make_current();
@@ -222,8 +237,8 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
   activity_ = std::make_unique<Activity>(device_->name());
   NetOptions net;
   net.phase = options.phase;
-  net.level = options.level;
-  net.stages = options.stages;
+  net.level = state.level();
+  net.stages.assign(state.stage().begin(), state.stage().end());
   net.dtype = tensor_type(options.precision);
   net.shapes_only = shapes_only;
   net.parameters_stay = options.phase == Phase::test;

@@ -11,6 +11,7 @@
 #include "banyan/train/log_lines.hpp"
 #include "glog/logging.h"
 #include "layer_watch.hpp"
+#include "net/sparsity.hpp"
 #include "replica.hpp"
 #include "run_description.hpp"
 
@@ -137,9 +138,9 @@ void Replica::build_exchange() {
       worker                          ? worker_buckets(run_, *net_)
       : run_.options.parameter_server ? server_buckets(run_, *net_)
       : keeps_gradients(run_.options)
-          ? parallel::plan_buckets(ranges, total, size_of(tensor_type(run_.options.precision)), owners,
-                                   peers_->devices(), run_.solver.update.needs_norms(),
-                                   run_.team.place.processes())
+          ? parallel::plan_buckets(
+                ranges, total, size_of(tensor_type(run_.options.precision)), owners, peers_->devices(),
+                needs_whole_parameters(run_.solver.update, net_->parameters()), run_.team.place.processes())
           : parallel::buckets_by_layer(ranges, total);
   if (!worker)
     updater_ = std::make_unique<Updater>(*context_, run_.solver, net_->parameters(), buckets, rank_, values,
@@ -197,7 +198,10 @@ void Replica::load_initial_state() {
       LOG(INFO) << log_lines::finetuning(file);
       load_weights(*net_, io::read_weights(file), file);
     }
-    if (!run_.resume) warn_of_missing_statistics(*net_);
+    if (!run_.resume) {
+      warn_of_missing_statistics(*net_);
+      if (!run_.options.weights.empty()) disconnect(net_->parameter_store(), *context_);
+    }
   }
   if (run_.resume) start_ = snapshots_->restore(*run_.resume);
   spread_parameters();

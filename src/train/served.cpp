@@ -310,7 +310,7 @@ std::vector<parallel::Bucket> worker_buckets(const Run& run, const Net& net) {
   const std::int64_t wanted =
       std::clamp(total * element / (4 * workers_of(run) * devices), kSmallest, kLargest) / element;
   return parallel::cut_buckets(exchanged_ranges(net.parameters()), total, wanted, devices,
-                               run.solver.update.needs_norms());
+                               needs_whole_parameters(run.solver.update, net.parameters()));
 }
 
 std::vector<parallel::Bucket> server_buckets(const Run& run, const Net& net) {

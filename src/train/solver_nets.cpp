@@ -95,6 +95,14 @@ caffe::NetState state_of(const NamedNet& named, const caffe::NetParameter& net) 
   return state;
 }
 
+caffe::NetState state_of(const caffe::NetParameter& net, caffe::Phase phase, std::optional<int> level,
+                         const std::vector<std::string>& stages) {
+  caffe::NetState state = net.state();
+  state.set_phase(phase);
+  add_to_state(state, level, stages);
+  return state;
+}
+
 SolverNet train_net_of(const SolverSettings& solver, const std::string& solver_path) {
   return read(named_nets(solver.nets, 0, solver_path).train.value(), solver.unknown_fields);
 }

@@ -258,6 +258,13 @@ class Reader {
     update.l1 = decay == "L1";
     update.decoupled = decay == "WD";
     update.disabled = s_.disabled_update();
+    for (const auto& [name, value] : {std::pair{"breadth_decay", s_.breadth_decay()},
+                                      {"kernel_shape_decay", s_.kernel_shape_decay()},
+                                      {"block_group_decay", s_.block_group_decay()}})
+      require(value >= 0 && std::isfinite(value), name, " must be a number >= 0, not ", value);
+    update.breadth_decay = s_.breadth_decay();
+    update.kernel_shape_decay = s_.kernel_shape_decay();
+    update.block_group_decay = s_.block_group_decay();
     policies(update);
     layer_wise(update);
     return update;

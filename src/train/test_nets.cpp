@@ -173,9 +173,12 @@ TestResult TestNets::means_of(int number, const std::vector<double>& results) co
     const auto count = static_cast<std::size_t>(blob->shape.count());
     if (holds_detections(net, *blob)) {
       std::vector<double> rows;
-      for (std::size_t batch = at; batch < results.size(); batch += sums.size())
-        rows.insert(rows.end(), results.begin() + static_cast<std::ptrdiff_t>(batch),
-                    results.begin() + static_cast<std::ptrdiff_t>(batch + count));
+      for (std::size_t batch = at; batch < results.size(); batch += sums.size()) {
+        const auto first = results.begin() + static_cast<std::ptrdiff_t>(batch);
+        const std::vector<double> own =
+            detection_rows(net, *blob, {first, first + static_cast<std::ptrdiff_t>(count)});
+        rows.insert(rows.end(), own.begin(), own.end());
+      }
       const std::map<int, double> precisions = average_precisions(rows, settings_.precision);
       for (const auto& [label, precision] : precisions)
         LOG_IF(INFO, settings_.per_class) << log_lines::class_result(label, precision);

@@ -6,8 +6,10 @@
 #include <string>
 
 #include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
 #include "banyan/io/weights.hpp"
 #include "banyan/ops/basic.hpp"
+#include "banyan/ops/tiles.hpp"
 #include "banyan/tensor/values.hpp"
 #include "banyan/train/learning_rate.hpp"
 
@@ -20,7 +22,35 @@ Tensor zeros(Context& context, std::int64_t count, DType dtype) {
   return tensor;
 }
 
+double decay_of(const UpdateSettings& settings, const Sparsity::Decay& decay) {
+  using Kind = Sparsity::Kind;
+  const double of_all = decay.kind == Kind::breadth        ? settings.breadth_decay
+                        : decay.kind == Kind::kernel_shape ? settings.kernel_shape_decay
+                                                           : settings.block_group_decay;
+  return of_all * decay.mult;
+}
+
+/// AdamW's and LAMB's decay is no part of the gradient.
+void check_regularization(const UpdateSettings& settings, const LearnableParameter& parameter) {
+  if (parameter.l1 && (settings.rule == ops::UpdateRule::adamw || settings.rule == ops::UpdateRule::lamb))
+    bad_input("layer ", quoted(parameter.layer), ", `param` entry ", parameter.slot,
+              ": a regularization_type of its own cannot be used with ", banyan::name_of(settings.rule),
+              ", whose decay is not part of the gradient");
+}
+
 }  // namespace
+
+bool needs_whole_parameters(const UpdateSettings& settings,
+                            const std::vector<LearnableParameter>& parameters) {
+  const auto has_groups = [&](const LearnableParameter& parameter) {
+    const auto& [decays, held] = parameter.sparsity;
+    return std::any_of(held.begin(), held.end(),
+                       [](const ops::Tiling& tiling) { return !tiling.of_one(); }) ||
+           std::any_of(decays.begin(), decays.end(),
+                       [&](const Sparsity::Decay& decay) { return decay_of(settings, decay) != 0; });
+  };
+  return settings.needs_norms() || std::any_of(parameters.begin(), parameters.end(), has_groups);
+}
 
 Updater::Updater(Context& context, const SolverSettings& solver,
                  const std::vector<LearnableParameter>& parameters,
@@ -32,13 +62,14 @@ Updater::Updater(Context& context, const SolverSettings& solver,
       parameters_(parameters),
       owned_(buckets.size()),
       values_on_device_(context.device()),
-      histories_(histories_of(solver.update.rule)) {
+      histories_(histories_of(solver.update.rule)),
+      values_of_scaled_(context.device()) {
   step_.rule = settings_.rule;
   values_.momentum2 = settings_.momentum2;
   step_.rms_decay = settings_.rms_decay;
   step_.delta = settings_.delta;
   const bool stays = flat_gradients.defined();
-  std::int64_t longest = 0, sums = 0;
+  std::int64_t longest = 0, longest_sparse = 0, sums = 0;
   for (std::size_t b = 0; b < buckets.size(); ++b) {
     const parallel::Bucket& bucket = buckets[b];
     if (bucket.owner != rank) continue;
@@ -57,11 +88,21 @@ Updater::Updater(Context& context, const SolverSettings& solver,
       if (first >= last) continue;
       const Shape length{last - first};
       owned_[b].pieces.push_back(
-          {static_cast<int>(p), first - parameter.offset, parameter.lr_mult, parameter.decay_mult,
-           flat_values.slice(first, length), stays ? flat_gradients.slice(first, length) : Tensor(),
+          {static_cast<int>(p),
+           first - parameter.offset,
+           parameter.lr_mult,
+           parameter.decay_mult,
+           flat_values.slice(first, length),
+           stays ? flat_gradients.slice(first, length) : Tensor(),
            history.slice(first - bucket.offset, length),
            histories_ == 2 ? history2.slice(first - bucket.offset, length) : Tensor(),
-           settings_.needs_norms() ? Tensor(context.device(), Shape{2}, DType::f64) : Tensor(), Tensor()});
+           settings_.needs_norms() ? Tensor(context.device(), Shape{2}, DType::f64) : Tensor(),
+           Tensor(),
+           {},
+           {}});
+      check_regularization(settings_, parameter);
+      find_tiles(context, owned_[b].pieces.back());
+      if (owned_[b].pieces.back().is_sparse()) longest_sparse = std::max(longest_sparse, last - first);
       longest = std::max(longest, last - first);
       sums += stays ? 0 : 1;
     }
@@ -72,6 +113,19 @@ Updater::Updater(Context& context, const SolverSettings& solver,
     for (Piece& piece : owned.pieces)
       if (!stays) piece.gradient_squares = sums_.slice(place++, Shape{1});
   if (settings_.rule == ops::UpdateRule::lamb) direction_ = zeros(context, longest, flat_values.dtype());
+  if (longest_sparse > 0) scaled_ = zeros(context, longest_sparse, flat_values.dtype());
+}
+
+void Updater::find_tiles(Context& context, Piece& piece) const {
+  const LearnableParameter& parameter = parameters_[static_cast<std::size_t>(piece.parameter)];
+  const auto with_squares = [&](const ops::Tiling& tiling, double decay) -> Tiles {
+    return {tiling, Tensor(context.device(), Shape{tiling.tiles()}, DType::f64), decay};
+  };
+  for (const Sparsity::Decay& decay : parameter.sparsity.decays)
+    if (const double size = decay_of(settings_, decay); size != 0)
+      piece.decaying.push_back(with_squares(decay.tiling, size));
+  for (const ops::Tiling& tiling : parameter.sparsity.held)
+    piece.held.push_back(tiling.of_one() ? Tiles{tiling, Tensor()} : with_squares(tiling, 0));
 }
 
 void Updater::begin(Context& context, std::int64_t iteration, double rate) {
@@ -85,6 +139,10 @@ void Updater::begin(Context& context, std::int64_t iteration, double rate) {
 void Updater::set_gradient_factor(Context& context, double factor) {
   values_.gradient_scale = factor / iter_size_;
   values_on_device_.write(context, values_);
+  if (!scaled_.defined()) return;
+  ops::UpdateValues of_scaled = values_;
+  of_scaled.gradient_scale = 1;
+  values_of_scaled_.write(context, of_scaled);
 }
 
 Tensor Updater::gradient_of(const Piece& piece) const {
@@ -94,25 +152,53 @@ Tensor Updater::gradient_of(const Piece& piece) const {
 
 void Updater::update(Context& context, int bucket) {
   for (Piece& piece : owned_[bucket].pieces) {
-    const Tensor gradient = gradient_of(piece);
+    Tensor gradient = gradient_of(piece);
     if (notes_squares_ && piece.gradient_squares.defined())
       ops::sum_of_squares(context, gradient, piece.gradient_squares);
     if (settings_.disabled) continue;
     if (const Tensor* used = parameters_[piece.parameter].used; used != nullptr && used->defined())
       ops::copy(context, used->slice(piece.parameter_offset, piece.value.shape()), piece.value);
     ops::UpdateStep step = step_;
-    (settings_.decoupled ? step.decoupled : settings_.l1 ? step.l1 : step.l2) = piece.decay_mult;
+    const std::optional<bool>& own = parameters_[piece.parameter].l1;
+    const bool decoupled = settings_.decoupled && !own, l1 = own.value_or(settings_.l1);
+    (decoupled ? step.decoupled : l1 ? step.l1 : step.l2) = piece.decay_mult;
+    if (piece.is_sparse()) gradient = held_gradient(context, piece, gradient);
     step.lr_mult = piece.lr_mult;
     if (settings_.layer_wise != LayerWise::none && piece.lr_mult > 0)
       step.layer_wise = measure(context, piece, gradient);
+    if (piece.is_sparse()) add_decays(context, piece, gradient);
     Tensor direction;
     if (settings_.rule == ops::UpdateRule::lamb) direction = direction_.slice(0, piece.value.shape());
-    ops::update_parameters(context, step, values_on_device_.get(), piece.value, gradient, piece.history,
-                           piece.history2, direction);
+    ops::update_parameters(context, step,
+                           piece.is_sparse() ? values_of_scaled_.get() : values_on_device_.get(), piece.value,
+                           gradient, piece.history, piece.history2, direction);
     if (!direction.defined()) continue;
     measure_norms(context, piece, direction);
     ops::follow_direction(context, piece.lr_mult, values_on_device_.get(), piece.squares.data<double>(),
                           direction, piece.value);
+  }
+}
+
+Tensor Updater::held_gradient(Context& context, Piece& piece, const Tensor& gradient) {
+  Tensor scaled = scaled_.slice(0, piece.value.shape());
+  ops::times_gradient_scale(context, values_on_device_.get(), gradient, scaled);
+  for (Tiles& tiles : piece.held) {
+    if (tiles.squares.defined()) ops::tile_squares(context, piece.value, tiles.tiling, tiles.squares);
+    for (Tensor* const cleared : {&scaled, &piece.history, &piece.history2}) {
+      if (!cleared->defined()) continue;
+      if (tiles.squares.defined())
+        ops::clear_empty_tiles(context, tiles.tiling, tiles.squares, *cleared);
+      else
+        ops::clear_where_zero(context, piece.value, *cleared);
+    }
+  }
+  return scaled;
+}
+
+void Updater::add_decays(Context& context, Piece& piece, Tensor& gradient) {
+  for (Tiles& tiles : piece.decaying) {
+    ops::tile_squares(context, piece.value, tiles.tiling, tiles.squares);
+    ops::add_tile_decay(context, tiles.decay, piece.value, tiles.tiling, tiles.squares, gradient);
   }
 }
 

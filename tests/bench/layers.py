@@ -116,6 +116,10 @@ def detections(images, classes):
     return draw
 
 
+def image_size(shape, noise):
+    return array.array("f", (608, 1008))
+
+
 def image_info(shape, noise):
     return array.array("f", (608, 1008, 1))
 
@@ -156,6 +160,50 @@ def labelled_objects(shape, noise):
     return values
 
 
+def found_in_fields(classes):
+    """What positions 8 pixels apart shall find: class, centre, width and height, overlap; one in 50 an object."""
+
+    def draw(shape, noise):
+        values, positions = array.array("f"), shape[2] * shape[3]
+        for _ in range(shape[0]):
+            objects = [noise.random() < 0.02 for _ in range(positions)]
+            values.extend(noise.randrange(1, classes) if found else 0 for found in objects)
+            for step in (lambda at: at % shape[3], lambda at: at // shape[3]):
+                values.extend(8 * step(at) + noise.uniform(0, 8) for at in range(positions))
+            values.extend(noise.uniform(20, 90) for _ in range(2 * positions))
+            values.extend(noise.uniform(0.5, 1) if found else noise.uniform(0, 0.5) for found in objects)
+        return values
+
+    return draw
+
+
+def rows_of_objects(images, classes):
+    """Rows of image, x1, y1, x2, y2, class, whether it is ignored, difficult."""
+
+    def draw(shape, noise):
+        values = array.array("f")
+        for row in range(shape[0]):
+            x, y = noise.randrange(0, 400), noise.randrange(0, 400)
+            box = (x, y, x + noise.randrange(40, 199), y + noise.randrange(40, 199))
+            values.extend((row % images, *box, noise.randrange(1, classes), 0, 0))
+        return values
+
+    return draw
+
+
+def boxes_of_regions(classes):
+    """Rows of class, x1, y1, x2, y2, overlap."""
+
+    def draw(shape, noise):
+        values = array.array("f")
+        for _ in range(shape[0]):
+            x, y = noise.randrange(0, 400), noise.randrange(0, 400)
+            values.extend((noise.randrange(classes), x, y, x + noise.randrange(40, 199), y + noise.randrange(40, 199), 0.6))
+        return values
+
+    return draw
+
+
 def verdicts(shape, noise):
     """ScoreDetections' rows."""
     values = listed_boxes(shape, noise)
@@ -181,6 +229,34 @@ def truth(images, classes):
         for row in range(shape[2]):
             x, y, w, h = (noise.uniform(*bounds) for bounds in ((0, 0.5), (0, 0.5), (0.1, 0.5), (0.1, 0.5)))
             values.extend((row // each, noise.randrange(1, classes), row % each, x, y, x + w, y + h, 0))
+        return values
+
+    return draw
+
+
+def objects_in_pixels(classes):
+    """Rows of x1, y1, x2, y2, class in images of 416 x 416 pixels."""
+
+    def draw(shape, noise):
+        values = array.array("f")
+        for _ in range(shape[0] * shape[1] // 5):
+            x, y = noise.randrange(0, 216), noise.randrange(0, 216)
+            values.extend((x, y, x + noise.randrange(40, 199), y + noise.randrange(40, 199), noise.randrange(classes)))
+        return values
+
+    return draw
+
+
+def cell_objects(classes):
+    """YOLO's labels: of the first 20 rows of each image class, centre and size."""
+
+    def draw(shape, noise):
+        values = array.array("f")
+        for _ in range(shape[0]):
+            for _ in range(20):
+                x, y, w, h = (noise.uniform(*bounds) for bounds in ((0, 1), (0, 1), (0.05, 0.5), (0.05, 0.5)))
+                values.extend((noise.randrange(classes), x, y, w, h))
+            values.extend([0.0] * 5 * (shape[2] - 20))
         return values
 
     return draw
@@ -248,7 +324,8 @@ class Case:
             text += f'layer {{ name: "{name}" type: "{type}" {bottoms} top: "measured" {others} {settings} }}\n'
             bottoms = 'bottom: "measured"'
         # The sum is a layer by itself: adding up a layer's output and filling its gradient would else be a part of its time.
-        for top in [] if self.passes == 1 or "Loss" in self.layer.split()[0] else tops:
+        type = self.layer.split()[0]
+        for top in [] if self.passes == 1 or "Loss" in type or type == "Yolov3" else tops:
             text += f'layer {{ name: "{top}_sum" type: "Reduction" bottom: "{top}" top: "{top}_sum" loss_weight: 1 }}\n'
         return text
 
@@ -357,6 +434,24 @@ CASES = {
         passes=1,
         agrees=False,  # boxes are one pixel larger in Faster R-CNN
     ),
+    "TextProposal": Case(
+        {"scores": ((1, 20, 38, 63), positive), "shifts": ((1, 20, 38, 63), small), "info": ((1, 3), image_info)},
+        "TextProposal proposal_param { ratio: 1 scale: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] }",
+        constant=("scores", "shifts", "info"),
+        passes=1,
+        tops=2,
+    ),
+    "AnchorBoxes": Case(
+        {
+            "scores": ((1, 20, 40, 40), positive),
+            "classes": ((1, 21, 400, 40), positive),
+            "loc": ((1, 40, 40, 40), small),
+        },
+        "AnchorBoxes proposal_param { feat_stride: 8 base_size: 32 ratio: [0.333, 0.5, 1, 2, 3] scale: [1, 2] }",
+        constant=("scores", "classes", "loc"),
+        passes=1,
+        tops=2,
+    ),
     "BoxOutput": Case(
         {"near": ((1, 9, 72, 240), signed), "far": ((1, 9, 36, 120), signed)},
         "BoxOutput box_output_param { fg_thr: 0 iou_thr: 0.65 field_w: [60, 120] field_h: [60, 120] downsample_rate: [8, 16] "
@@ -405,6 +500,42 @@ CASES = {
         "DetectionOutput detection_output_param { num_classes: 21 nms_param { nms_threshold: 0.45 top_k: 400 } "
         "code_type: CENTER_SIZE keep_top_k: 200 confidence_threshold: 0.01 }",
         constant=("loc", "conf", "priors"),
+        passes=1,
+    ),
+    "SqueezeDetLoss": Case(
+        {
+            "scores": ((4, 9 * 23 * 23, 20), positive),
+            "confidence": ((4, 23, 23, 9), positive),
+            "boxes": ((4, 23, 23, 36), small),
+            "objects": ((4, 100), objects_in_pixels(20)),
+        },
+        "SqueezeDetLoss squeezedet_param { classes: 20 anchors_per_grid: 9 anchor_shapes: [377, 371, 64, 118, 129, 326, 172, 126, "
+        "34, 46, 353, 204, 89, 214, 249, 361, 209, 239] pos_conf: 75 neg_conf: 100 lambda_bbox: 5 }",
+        constant=("objects",),
+    ),
+    "Yolov3": Case(
+        {"x": ((8, 75, 26, 26), signed), "objects": ((8, 1, 300, 5), cell_objects(20))},
+        "Yolov3 yolov3_param { num: 3 biases: [10, 14, 23, 27, 37, 58, 81, 82, 135, 169, 344, 319] mask: [0, 1, 2] "
+        "anchors_scale: 16 thresh: 0.7 }",
+        constant=("objects",),
+    ),
+    "RegionLoss": Case(
+        {"x": ((8, 125, 13, 13), signed), "objects": ((8, 1, 300, 5), cell_objects(20))},
+        "RegionLoss region_loss_param { biases: [1.08, 1.19, 3.42, 4.41, 6.63, 11.38, 9.42, 5.11, 16.62, 10.52] thresh: 0.6 }",
+        constant=("objects",),
+    ),
+    "YoloDetectionOutput": Case(
+        {"x": ((1, 125, 13, 13), signed)},
+        "YoloDetectionOutput yolo_detection_output_param { "
+        "biases: [1.08, 1.19, 3.42, 4.41, 6.63, 11.38, 9.42, 5.11, 16.62, 10.52] }",
+        constant=("x",),
+        passes=1,
+    ),
+    "Yolov3DetectionOutput": Case(
+        {"coarse": ((1, 75, 13, 13), signed), "fine": ((1, 75, 26, 26), signed)},
+        "Yolov3DetectionOutput yolov3_detection_output_param { biases: [10, 14, 23, 27, 37, 58, 81, 82, 135, 169, 344, 319] "
+        "mask: [3, 4, 5, 0, 1, 2] anchors_scale: [32, 16] }",
+        constant=("coarse", "fine"),
         passes=1,
     ),
     "Normalize": Case(
@@ -458,6 +589,8 @@ CASES = {
     "ShuffleChannel": Case({"x": ((16, 240, 28, 28), signed)}, "ShuffleChannel shuffle_channel_param { group: 3 }"),
     "Axpy": Case({"a": ((16, 256), positive), "x": ((16, 256, 56, 56), signed), "y": ((16, 256, 56, 56), signed)}, "Axpy"),
     "Clip": Case({"x": (IMAGE, signed)}, "Clip clip_param { min: 0 max: 0.5 }"),
+    "Sparsify": Case({"x": (IMAGE, signed)}, "Sparsify sparsify_param { coef: 1e-8 thre: 0.1 }"),
+    "SymmetricRectify": Case({"x": (IMAGE, signed)}, "SymmetricRectify", weights=(((64,), positive),)),
     "PReLU": Case({"x": (IMAGE, signed)}, "PReLU", weights=(((64,), positive),)),
     "Swish": Case({"x": (IMAGE, signed)}, "Swish"),
     "BNLL": Case({"x": (IMAGE, signed)}, "BNLL"),
@@ -465,6 +598,17 @@ CASES = {
     "Power": Case({"x": (IMAGE, signed)}, "Power power_param { power: 2 scale: 0.5 shift: 1 }"),
     "MVN": Case({"x": (IMAGE, positive)}, "MVN"),
     "Reorg": Case({"x": (IMAGE, signed)}, "Reorg reorg_param { stride: 2 }"),
+    "Local": Case(
+        {"x": ((16, 16, 32, 32), signed)},
+        "Local local_param { num_output: 16 kernel_size: 3 }",
+        weights=(((16, 1, 144, 900), small), ((1, 1, 16, 900), small)),
+    ),
+    "DeformableConvolution": Case(  # of Deformable R-FCN
+        {"x": ((1, 512, 38, 63), signed), "offsets": ((1, 72, 38, 63), signed)},
+        "DeformableConvolution convolution_param { num_output: 512 kernel_size: 3 pad: 2 dilation: 2 deformable_group: 4 bias_term: false }",
+        weights=(((512, 512, 3, 3), small),),
+        agrees=False,  # within a pixel of the border, where torchvision's values fade to 0
+    ),
     "Im2col": Case({"x": (IMAGE, signed)}, "Im2col convolution_param { kernel_size: 3 pad: 1 }"),
     "Embed": Case(
         {"x": ((16, 100), below(8801))},
@@ -551,6 +695,39 @@ CASES = {
         "L1Loss l1_loss_param { l2_per_location: true }",
         constant=("y",),
     ),
+    "XCovLoss": Case({"x": ((100, 100), signed), "y": ((100, 10), signed)}, "XCovLoss"),
+    "TopK": Case({"x": ((100, 1000), signed)}, "TopK topk_param { k: 100 }"),  # of k-sparse autoencoders
+    "HashingLoss": Case(  # of DSH
+        {"x": ((200, 48), signed), "y": ((200,), below(10))}, "HashingLoss hashing_loss_param { bi_margin: 96 }", constant=("y",)
+    ),
+    "PairwiseLoss": Case(  # of HashNet
+        {"a": ((128, 48), signed), "a_labels": ((128, 100), zero_or_one), "b": ((128, 48), signed), "b_labels": ((128, 100), zero_or_one)},
+        "PairwiseLoss pairwise_param { class_num: 100 sigmoid_param: 0.2 }",
+        constant=("a_labels", "b_labels"),
+    ),
+    "MMDLoss": Case(  # of DAN; PyTorch's side compares all pairs
+        {"x": ((64, 4096), signed), "y": ((64, 4096), signed)}, "MMDLoss", agrees=False
+    ),
+    "JMMDLoss": Case(  # of JAN; PyTorch's side compares all pairs
+        {"x": ((32, 256), signed), "y": ((32, 256), signed), "p": ((32, 31), positive), "q": ((32, 31), positive)},
+        "JMMDLoss jmmd_param { label_kernel_mode: PROB_RBF label_back_propagate: true sigma: 1.3 label_kernel_num: 1 }",
+        agrees=False,
+    ),
+    "EntropyLoss": Case({"x": ((64, 1000), positive)}, "EntropyLoss"),
+    "SoftmaxCrossEntropyLoss": Case(  # of Colorization
+        {"x": ((8, 313, 56, 56), signed), "y": ((8, 313, 56, 56), positive)}, "SoftmaxCrossEntropyLoss", constant=("y",)
+    ),
+    "ScaleTanH": Case({"x": (IMAGE, signed)}, "ScaleTanH"),
+    "SignedSqrt": Case({"x": ((16, 8192), signed)}, "SignedSqrt"),
+    "OuterProduct": Case({"a": ((64, 4096), signed), "b": ((64, 31), signed)}, "OuterProduct"),
+    "CompactBilinear": Case(  # of cub200; PyTorch's side by Fourier transforms, with hashes of its own
+        {"a": ((8, 512, 28, 28), signed), "b": ((8, 512, 28, 28), signed)},
+        "CompactBilinear compact_bilinear_param { num_output: 8192 }",
+        agrees=False,
+    ),
+    "ColorConv": Case(
+        {"x": ((32, 3, 227, 227), positive)}, "ColorConv color_conv_param { output: Lab }", constant=("x",), passes=1
+    ),
     "LpqLoss": Case(
         {"x": ((8, 2, 112, 192), signed), "y": ((8, 2, 112, 192), signed)}, "LpqLoss lpq_loss_param { p: 1 q: 0.4 }", constant=("y",)
     ),
@@ -632,6 +809,11 @@ CASES = {
     "TripletLoss": Case(
         {name: ((128, 256), small) for name in ("anchor", "near", "far")}, "TripletLoss triplet_loss_param { margin: 0.2 }"
     ),
+    "RankHardLoss": Case(
+        {"x": ((128, 512), small), "y": ((128,), below(40))},
+        "RankHardLoss rank_param { pair_size: 2 neg_num: 128 margin: 0.5 }",
+        constant=("y",),
+    ),
     "CenterLoss": Case(
         {"x": ((64, 512), signed), "y": ((64,), below(10572))},
         "CenterLoss center_loss_param { num_output: 10572 }",
@@ -670,10 +852,78 @@ CASES = {
         passes=1,
         tops=5,
     ),
+    "BatchProposalTarget": Case(
+        {"rois": ((2000, 5), regions(1000, 600)), "truth": ((8, 8), rows_of_objects(1, 21))},
+        "BatchProposalTarget proposal_target_param { cls_num: 21 num_img_per_batch: 1 img_width: 1000 img_height: 600 }",
+        constant=("rois", "truth"),
+        passes=1,
+        tops=6,
+    ),
+    "ScaleRoute": Case(
+        {"rois": ((2000, 5), regions(1000, 600)), "targets": ((2000, 84), signed)},
+        "ScaleRoute scale_route_param { low_scale: 112 high_scale: 224 }",
+        constant=("rois", "targets"),
+        passes=1,
+        tops=2,
+    ),
+    "DetectionLoss": Case(
+        {"x": ((4, 7, 72, 96), signed), "y": ((4, 6, 72, 96), found_in_fields(3))},
+        "DetectionLoss detection_loss_param { cls_num: 3 field_w: 40 field_h: 60 downsample_rate: 8 }",
+        constant=("y",),
+    ),
+    "DetectionGroupLoss": Case(
+        {
+            "scores": ((12, 2, 38, 64), signed),
+            "boxes": ((12, 4, 38, 64), small),
+            "y": ((12, 6, 38, 64), found_in_fields(2)),
+        },
+        "DetectionGroupLoss detection_group_loss_param { cls_num: 2 field_w: [44, 88, 64] field_h: [88, 44, 64] stride: 8 "
+        "batch_size: 256 bg_multiple: 1 }",
+        constant=("y",),
+    ),
+    "DetectionAccuracy": Case(
+        {"x": ((4, 7, 72, 96), signed), "y": ((4, 6, 72, 96), found_in_fields(3))},
+        "DetectionAccuracy detection_accuracy_param { cls_num: 3 field_w: 40 field_h: 60 downsample_rate: 8 }",
+        constant=("x", "y"),
+        passes=1,
+        tops=2,
+    ),
+    "DetectionGroupAccuracy": Case(
+        {
+            "scores": ((12, 2, 38, 64), signed),
+            "boxes": ((12, 4, 38, 64), small),
+            "y": ((12, 6, 38, 64), found_in_fields(2)),
+        },
+        "DetectionGroupAccuracy detection_group_accuracy_param { cls_num: 2 field_w: [44, 88, 64] field_h: [88, 44, 64] "
+        "stride: 8 }",
+        constant=("scores", "boxes", "y"),
+        passes=1,
+        tops=2,
+    ),
+    "FrcnnOutput": Case(
+        {"scores": ((300, 21), positive), "boxes": ((300, 84), small), "rois": ((300, 5), regions(1000, 600)), "sizes": ((1, 2), image_size)},
+        "FrcnnOutput frcnn_output_param { conf_thr: 0.5 max_det_num: 100 }",
+        constant=("scores", "boxes", "rois", "sizes"),
+        passes=1,
+    ),
+    "BboxAccuracy": Case(
+        {"boxes": ((512, 84), small), "rois": ((512, 5), regions(1000, 600)), "truth": ((512, 6), boxes_of_regions(21))},
+        "BboxAccuracy",
+        constant=("boxes", "rois", "truth"),
+        passes=1,
+        tops=2,
+    ),
     "DetectionEvaluate": Case(
         {"found": ((1, 1, 1600, 7), detections(8, 21)), "truth": ((1, 1, 32, 8), truth(8, 21))},
         "DetectionEvaluate detection_evaluate_param { num_classes: 21 }",
         constant=("found", "truth"),
+        passes=1,
+    ),
+    "EvalDetection": Case(
+        {"x": ((8, 125, 13, 13), signed), "truth": ((1, 1, 32, 8), truth(8, 21))},
+        "EvalDetection eval_detection_param { side: 13 num_class: 20 num_object: 5 "
+        "biases: [1.32, 1.73, 3.19, 4.01, 5.06, 8.1, 9.47, 4.84, 11.24, 10.01] }",
+        constant=("x", "truth"),
         passes=1,
     ),
     "DetectNetTransformation": Case(
@@ -710,7 +960,10 @@ READS_FILES = "reads files; see input_pipeline.py"
 NO_CASE = {
     **{
         type: READS_FILES
-        for type in ("AnnotatedData", "Data", "HDF5Data", "ImageData", "ImageSegData", "SegData", "VideoData", "WindowData")
+        for type in (
+            "AnnotatedData", "BboxData", "Data", "DenseImageData", "DetectionData", "EvalData", "FrcnnRoiData", "HDF5Data", "ImageData",
+            "ImageGtData", "ImageSegData", "SegData", "VideoData", "WindowData", "WindowSegData",
+        )
     },
     "HDF5Output": "writes a file: the disk's speed",
     "ContinuationIndicator": "a source of a few constants",

@@ -56,6 +56,12 @@ def correlation(t, reach, stride):
     return run
 
 
+def local(t):
+    """A convolution with weights of its own at each position."""
+    weights, bias = t["measured/0"].squeeze(1), t["measured/1"].squeeze(0)
+    return lambda: torch.einsum("nkp,mkp->nmp", F.unfold(t["x"], 3), weights) + bias
+
+
 def warp(t):
     def run():
         h, w = t["x"].shape[2:]
@@ -291,6 +297,88 @@ def general_contrastive_loss(t):
     return lambda: torch.where(own, F.relu(t["x"]).clamp(max=4), F.relu(1 - t["x"])).sum() / len(t["x"])
 
 
+def covariances(t):
+    x, y = (t[name] - t[name].mean(0) for name in ("x", "y"))
+    return x.T @ y / len(x)
+
+
+def top_k(x, k):
+    values, places = x.topk(k, 1)
+    return torch.zeros_like(x).scatter(1, places, values)
+
+
+def hashing_loss(t):
+    labels = t["y"]
+    same = labels[:, None] == labels[None]
+
+    def run():
+        squares = ((t["x"][:, None] - t["x"]) ** 2).sum(2)
+        pairs = torch.where(same, squares, F.relu(96 - squares)).triu(1).sum() / 2
+        return pairs / len(labels) / (len(labels) - 1) + 0.01 * ((t["x"].abs() - 1).abs()).sum() / len(labels)
+
+    return run
+
+
+def pairwise_loss(t):
+    alike = (t["a_labels"] @ t["b_labels"].T > 0).float()
+    weights = 1 + 99 * alike
+
+    def run():
+        products = 0.2 * (t["a"] @ t["b"].T)
+        return 2 / 0.2 * (weights * (F.softplus(products) - alike * products)).sum() / weights.sum()
+
+    return run
+
+
+def kernels(a, b, widths):
+    squares = torch.cdist(a, b) ** 2
+    return sum(torch.exp(-squares / width) for width in widths)
+
+
+def discrepancy(t, joint):
+    def run():
+        a, b = t["x"], t["y"]
+        both = torch.cat([a, b]).detach()
+        mean = torch.cdist(both, both).square().sum() / (len(both) ** 2 - len(both))
+        widths = [mean * 2**k for k in range(-2, 3)]
+        parts = [kernels(m, n, widths) for m, n in ((a, a), (b, b), (a, b))]
+        if joint:
+            p, q = t["p"], t["q"]
+            parts = [part * kernels(m, n, [1.3]) for part, (m, n) in zip(parts, ((p, p), (q, q), (p, q)))]
+        return parts[0].mean() + parts[1].mean() - 2 * parts[2].mean()
+
+    return run
+
+
+def compact_bilinear(t):
+    places = [torch.randint(8192, (512,)) for _ in range(2)]
+    signs = [2.0 * torch.randint(2, (512,)) - 1 for _ in range(2)]
+
+    def sketch(x, place, sign):
+        rows = (x * sign[:, None, None]).permute(0, 2, 3, 1).flatten(0, 2)
+        return torch.fft.rfft(torch.zeros(len(rows), 8192).index_add(1, place, rows))
+
+    def run():
+        product = sketch(t["a"], places[0], signs[0]) * sketch(t["b"], places[1], signs[1])
+        return torch.fft.irfft(product.unflatten(0, (8, -1)).sum(1), 8192)
+
+    return run
+
+
+def lab(t):
+    matrix = torch.tensor([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175], [0.0193339, 0.119192, 0.9503041]])
+    white = torch.tensor([0.95074, 1, 1.08883]).view(1, 3, 1, 1)
+
+    def run():
+        v = t["x"].flip(1) / 255
+        light = torch.where(v <= 0.04045, v / 12.92, ((v + 0.055) / 1.055) ** 2.4)
+        shares = torch.einsum("ij,njhw->nihw", matrix, light) / white
+        x, y, z = torch.where(shares > 0.008867, shares ** (1 / 3), (903.3 * shares + 16) / 116).unbind(1)
+        return torch.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], 1)
+
+    return run
+
+
 class Reversal(torch.autograd.Function):
     @staticmethod
     def forward(_, x):
@@ -332,6 +420,20 @@ def triplet_loss(t):
     def run():
         near, far = (sums_per_sample((t["anchor"] - t[name]) ** 2) for name in ("near", "far"))
         return F.relu(0.2 + near - far).sum() / 2 / len(near)
+
+    return run
+
+
+def rank_hard_loss(t):
+    """With all samples of another label as candidates."""
+    labels = t["y"]
+    other = labels[::2, None] != labels[None]
+
+    def run():
+        products = t["x"] @ t["x"].T
+        pair = products.diagonal(1)[::2, None]
+        first, second = (products[begin::2] - pair + 0.5 for begin in (0, 1))
+        return ((F.relu(first) + F.relu(second)) * (other & (first > 0))).sum() / len(labels) ** 2
 
     return run
 
@@ -434,6 +536,8 @@ CASES = {
     "ShuffleChannel": shuffle,
     "Axpy": lambda t: lambda: t["a"].view(*t["a"].shape, 1, 1) * t["x"] + t["y"],
     "Clip": lambda t: lambda: F.hardtanh(t["x"], 0, 0.5),
+    "Sparsify": lambda t: lambda: F.softshrink(t["x"], 0.1),
+    "SymmetricRectify": lambda t: lambda: t["x"].sign() * F.relu(t["x"].abs() - t["measured/0"].view(1, -1, 1, 1)),
     "PReLU": lambda t: lambda: F.prelu(t["x"], t["measured/0"]),
     "Swish": lambda t: lambda: F.silu(t["x"]),
     "BNLL": lambda t: lambda: F.softplus(t["x"]),
@@ -441,6 +545,7 @@ CASES = {
     "Power": lambda t: lambda: (1 + 0.5 * t["x"]) ** 2,
     "MVN": lambda t: lambda: F.instance_norm(t["x"], eps=1e-9),
     "Reorg": lambda t: lambda: F.pixel_unshuffle(t["x"], 2),
+    "Local": local,
     "Im2col": lambda t: lambda: F.unfold(t["x"], 3, padding=1),
     "Embed": lambda t: lambda: F.embedding(t["x"].long(), t["measured/0"]),
     "Reduction": lambda t: lambda: t["x"].sum(dim=(1, 2, 3)),
@@ -482,9 +587,23 @@ CASES = {
     "EuclideanLoss": lambda t: lambda: F.mse_loss(t["x"], t["y"], reduction="sum") / 2 / len(t["x"]),
     "L1Loss": lambda t: lambda: F.l1_loss(t["x"], t["y"], reduction="sum") / len(t["x"]),
     "L1Loss of locations": lambda t: lambda: lengths(t),
+    "XCovLoss": lambda t: lambda: covariances(t).square().sum() / 2,
+    "TopK": lambda t: lambda: top_k(t["x"], 100),
+    "HashingLoss": hashing_loss,
+    "PairwiseLoss": pairwise_loss,
+    "MMDLoss": lambda t: discrepancy(t, False),
+    "JMMDLoss": lambda t: discrepancy(t, True),
+    "EntropyLoss": lambda t: lambda: -(t["x"] * t["x"].log()).sum() / len(t["x"]),
+    "SoftmaxCrossEntropyLoss": lambda t: lambda: F.kl_div(F.log_softmax(t["x"], 1), t["y"], reduction="batchmean"),
+    "ScaleTanH": lambda t: lambda: torch.tanh(t["x"]),
+    "SignedSqrt": lambda t: lambda: t["x"].sign() * t["x"].abs().sqrt(),
+    "OuterProduct": lambda t: lambda: (t["a"][:, :, None] * t["b"][:, None])[:, None],
+    "CompactBilinear": compact_bilinear,
+    "ColorConv": lab,
     "LpqLoss": lambda t: lambda: ((t["x"] - t["y"]).abs().sum(1) + 0.01).pow(0.4).sum() / len(t["x"]),
     "Correlation": lambda t: correlation(t, 4, 1),
     "Correlation of FlowNet": lambda t: correlation(t, 20, 2),
+    "DeformableConvolution": lambda t: lambda: ops.deform_conv2d(t["x"], t["offsets"], t["measured/0"], padding=2, dilation=2),
     "Warp": warp,
     "FlowWarp": warp,
     "Downsample": downsample,
@@ -510,6 +629,7 @@ CASES = {
     "InfogainLoss": infogain_loss,
     "ContrastiveLoss": contrastive_loss,
     "TripletLoss": triplet_loss,
+    "RankHardLoss": rank_hard_loss,
     "CenterLoss": center_loss,
     "SmoothL1LossOHEM": lambda t: lambda: F.smooth_l1_loss(t["x"], t["y"], reduction="none").sum(1).mean(),
     "SoftmaxWithLossOHEM": lambda t: lambda: F.cross_entropy(t["x"], t["y"].long(), reduction="none").mean(),

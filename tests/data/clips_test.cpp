@@ -327,6 +327,7 @@ TEST_F(Clips, WhatIsNotReadIsRefused) {
               HasSubstr("video_data_param.source is missing"));
   EXPECT_THAT(refusal(first_version("use_image: true is_color: false")), HasSubstr("is_color must be true"));
   EXPECT_THAT(refusal(first_version("use_image: true short_side: 5")), HasSubstr("short_side does not go"));
+  EXPECT_THAT(refusal(first_version("use_image: true pair_size: 2")), HasSubstr("pair_size does not go"));
   EXPECT_THAT(refusal(first_version("use_image: true mirror: true")),
               HasSubstr("mirror belongs into transform_param"));
   EXPECT_THAT(refusal(first_version("use_image: true new_height: 3")), HasSubstr("both of new_height"));

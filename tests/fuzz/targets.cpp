@@ -13,11 +13,14 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/data/annotated.hpp"
+#include "banyan/data/box_list.hpp"
 #include "banyan/data/datum.hpp"
 #include "banyan/data/hdf5_source.hpp"
 #include "banyan/data/idx.hpp"
 #include "banyan/data/image_codec.hpp"
 #include "banyan/data/image_list.hpp"
+#include "banyan/data/roi_list.hpp"
+#include "banyan/data/segmentation.hpp"
 #include "banyan/io/array_names.hpp"
 #include "banyan/io/atomic_file.hpp"
 #include "banyan/io/binary_proto.hpp"
@@ -474,15 +477,51 @@ void run_idx(std::string_view bytes) {
 }
 
 Seeds list_seeds() {
-  return {"a.jpg 1\nfolder/b c.png 2\n\n/x +3\r\n", "x 0", "a.jpg 1 2\n\"b c.png\" -3 4\n"};
+  return {"a.jpg 1\nfolder/b c.png 2\n\n/x +3\r\n",
+          "x 0",
+          "a.jpg 1 2\n\"b c.png\" -3 4\n",
+          "# 0\na.png\n2\n3 1 0 2 1 0\n7 -2 0 9.5 9 1\n# 1 b.png 0",
+          "a.png b.png -1 0 4 5\n",
+          "# 0 a.png 3 8 9 1 2 0 0 0 4 5 1 1 1 2 2"};
 }
 void run_list(std::string_view bytes) {
   const BytesAsFile file(bytes);
+  data::SegmentationOptions windows;
+  windows.windows = true;
+  try {
+    data::open_roi_list(file.path(), "");
+  } catch (const Error&) {  // another kind of list
+  }
+  try {
+    data::open_segmentation_list(file.path(), windows);
+  } catch (const Error&) {
+  }
+  for (const bool difficult : {false, true}) {
+    try {
+      data::read_box_list(file.path(), {.root_folder = "", .difficult = difficult, .by_aspect = true});
+    } catch (const Error&) {
+    }
+  }
   try {
     data::read_image_list(file.path(), 2);
   } catch (const Error&) {  // lines with one label
   }
   data::read_image_list(file.path());
+}
+
+Seeds frcnn_seeds() {
+  return {
+      "{ \"scales\": \"480, 600\", // two\n\"max_size\": 900, \"pixel_means\": \"1.5,\n2, 3\", \"anchors\": "
+      "\"-15, -16, 15, 16\", \"n_classes\": \"6\", \"data_jitter\": \"-1\" }"};
+}
+/// A net whose FrcnnRoiData names the file.
+void run_frcnn(std::string_view bytes) {
+  const BytesAsFile file(bytes);
+  caffe::NetParameter net;
+  for (const char* type : {"FrcnnRoiData", "FrcnnAnchorTarget", "FrcnnProposal", "FrcnnProposalTarget"})
+    net.add_layer()->set_type(type);
+  net.mutable_layer(0)->mutable_window_data_param()->set_config(file.path());
+  io::upgrade_net(net, "fuzz");
 }
 
 Seeds metrics_seeds() {
@@ -571,6 +610,7 @@ const std::vector<Target>& targets() {
       {"bmp", "a BMP file", bmp_seeds, decode_every_way},
       {"idx", "MNIST's files, plain and compressed", idx_seeds, run_idx},
       {"image_list", "a list of images", list_seeds, run_list},
+      {"frcnn", "the settings of a Faster R-CNN in C++", frcnn_seeds, run_frcnn},
       {"metrics", "the lines of a run's metrics, which another run continues", metrics_seeds, run_metrics},
       {"report", "the same, as `trainer report` reads them", report_seeds, run_report},
       {"events", "TensorBoard's event files, which it continues too", event_seeds, run_events},

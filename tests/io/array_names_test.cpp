@@ -82,10 +82,15 @@ TEST(ArrayNames, ThatSayNoPlaceAreRefused) {
   EXPECT_THAT(refused({"c.weight", "c.running_mean"}), HasSubstr("which are no layer's"));
   EXPECT_THAT(refused({"c/0", "c.0"}), HasSubstr("is given twice"));
   const LayerWeights layer = layer_of("c", "Convolution", {1});
+  LayerWeights other = layer;
+  other.blobs[0].floats[0] += 1;
   expect_contains(error_of([&] {
-                    to_arrays({"", {layer, layer}}, NameStyle::index);
+                    to_arrays({"", {layer, other}}, NameStyle::index);
                   }),
-                  "two layers with weights are named \"c\"");
+                  "two layers with weights are named \"c\", and their weights differ");
+  const NamedArrays once = to_arrays({"", {layer, layer}}, NameStyle::index);  // they share them
+  ASSERT_EQ(once.size(), 1u);
+  EXPECT_EQ(once[0].name, "c/0");
 }
 
 TEST(ArrayNames, ByAMap) {

@@ -55,10 +55,10 @@ TEST(Prototxt, SettingsInsideOfATypeThatIsNotHereSayWhoseItIs) {
 
 TEST(Prototxt, SettingsOfATypeThatIsNotHereSayWhoseItIs) {
   const std::string reason =
-      ": the layer has the type \"RegionLoss\" of YOLO's branches, which Banyan does not have";
-  expect_contains(net_error("layer { name: 'r' type: 'RegionLoss' region_loss_param { side: 13 } }"),
-                  "unknown field \"region_loss_param\" in LayerParameter" + reason);
-  expect_contains(net_error("layer { nmae: 'r' type: 'RegionLoss' }"), "did you mean \"name\"?");
+      ": the layer has the type \"InterClass\" of sphereface-plus, which Banyan does not have";
+  expect_contains(net_error("layer { name: 'r' type: 'InterClass' inter_class_param { side: 13 } }"),
+                  "unknown field \"inter_class_param\" in LayerParameter" + reason);
+  expect_contains(net_error("layer { nmae: 'r' type: 'InterClass' }"), "did you mean \"name\"?");
   expect_contains(net_error("layers { type: DENSE_CRF crf_param { } }"),
                   "in V1LayerParameter: the layer has the type \"DenseCRF\" of DeepLab");
 }
@@ -81,8 +81,8 @@ TEST(Prototxt, AnUnknownOldTypeListsNoneThatIsNotNear) {
   EXPECT_EQ(error.find("ABSVAL"), std::string::npos) << error;
   expect_contains(net_error("layers { type: CONVOLUTON }"), "(did you mean \"CONVOLUTION\"?)");
   EXPECT_EQ(net_error("layers { type: NORM }").find("did you mean"), std::string::npos);
-  expect_contains(net_error("layers { type: LOCAL_WEIGHTED_CONVOLUTION }"),
-                  "the layer has the type \"LocalWeightedConvolution\" of branches of Caffe");
+  expect_contains(net_error("layers { type: SPATIAL_TRANSFORMER }"),
+                  "the layer has the type \"SpatialTransformer\" of a branch of Caffe");
 }
 
 TEST(Prototxt, UnknownOldTypesAreNoneAndHideNothing) {
@@ -130,7 +130,7 @@ TEST(Prototxt, OfATypeOfABranchAllIsSaidOnce) {
   const TextProblems problems = find_text_problems(
       "layer { name: 'c' type: 'CPMData' cpm_param { } transform_param { one: 1 scale: 2 two: 2 } }\n"
       "layer { name: 'd' type: 'CPMData' transform_param { one: 1\n two: 2 } }\n"
-      "layer { name: 'e' type: 'RegionLoss' region_param { } }",
+      "layer { name: 'e' type: 'InterClass' inter_class_param { } }",
       "n", net);
   ASSERT_EQ(problems.texts.size(), 3u);
   expect_contains(problems.texts[0],
@@ -138,9 +138,9 @@ TEST(Prototxt, OfATypeOfABranchAllIsSaidOnce) {
   expect_contains(problems.texts[0], "; further unknown fields: \"one\", \"two\"");
   EXPECT_EQ(problems.texts[1],
             "n:2:53: layer \"d\" (CPMData): unknown fields of a type that is not here: \"one\", \"two\"");
-  expect_contains(problems.texts[2], "\"RegionLoss\" of YOLO's branches");
+  expect_contains(problems.texts[2], "\"InterClass\" of sphereface-plus");
   EXPECT_EQ(problems.unknown_fields, problems.texts);
-  const decltype(problems.told_layers) told = {{"c", "CPMData"}, {"d", "CPMData"}, {"e", "RegionLoss"}};
+  const decltype(problems.told_layers) told = {{"c", "CPMData"}, {"d", "CPMData"}, {"e", "InterClass"}};
   EXPECT_EQ(problems.told_layers, told);
 }
 

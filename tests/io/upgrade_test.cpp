@@ -111,28 +111,71 @@ TEST(UpgradeV0, PaddingLayersVanishIntoTheirReaders) {
                   "layer \"r\" of type \"relu\" reads a padding layer");
 }
 
-TEST(UpgradeDenseLists, BecomeImageSegDataWhereItDoesTheSame) {
+TEST(UpgradeV1, DenseImageDataKeepsItsSettings) {
   expect_same(upgraded("layers { name: 'd' type: DENSE_IMAGE_DATA top: 'd' top: 'l' dense_image_data_param { "
-                       "source: 's' batch_size: 4 shuffle: true new_height: 6 new_width: 5 } }"),
-              "layer { name: 'd' type: 'ImageSegData' top: 'd' top: 'l' image_data_param { source: 's' "
-              "batch_size: 4 shuffle: true new_height: 6 new_width: 5 label_type: PIXEL } }");
-  for (const char* kept :
-       {"dense_image_data_param { label_divide_factor: 8 }", "dense_image_data_param { mean_file: 'm' }",
-        "transform_param { mirror: true }", "transform_param { crop_size: 3 }"}) {
-    const std::string layer = cat("layer { type: 'DenseImageData' ", kept, " }");
-    expect_same(upgraded(layer), layer);
-  }
+                       "source: 's' batch_size: 4 label_divide_factor: 8 } }"),
+              "layer { name: 'd' type: 'DenseImageData' top: 'd' top: 'l' dense_image_data_param { "
+              "source: 's' batch_size: 4 label_divide_factor: 8 } }");
 }
 
 TEST(UpgradeV0, UnknownTypeIsAnErrorAndMisplacedSettingIsDropped) {
   expect_contains(upgrade_error("layers { layer { name: 'c' type: 'cnov' } }"),
                   "test: layer \"c\" has the unknown V0 type \"cnov\" (did you mean \"conv\"?)");
-  expect_contains(
-      upgrade_error("layers { layer { name: 'l' type: 'locally_connected' } }"),
-      "layer \"l\" has the type \"locally_connected\" of branches of Caffe, which Banyan does not have");
+  expect_contains(upgrade_error("layers { layer { name: 'l' type: 'relu_pool' } }"),
+                  "layer \"l\" has the unknown V0 type \"relu_pool\"");
   expect_same(
       upgraded("layers { layer { name: 'r' type: 'relu' num_output: 3 new_num: 2 } bottom: 'a' top: 'a' }"),
       "layer { name: 'r' type: 'ReLU' bottom: 'a' top: 'a' }");
+}
+
+TEST(UpgradeV0, TypesOfTheFirstMonthsAndOfBranches) {
+  expect_same(
+      upgraded("layers { layer { name: 'l' type: 'locally_connected' num_output: 16 kernelsize: 9 pad: 1 "
+               "stride: 2 "
+               "biasterm: false weight_filler { type: 'gaussian' std: 0.01 } bias_filler { value: 1 } } "
+               "bottom: 'a' top: 'l' }"),
+      "layer { name: 'l' type: 'Local' bottom: 'a' top: 'l' local_param { num_output: 16 kernel_size: 9 pad: "
+      "1 "
+      "stride: 2 bias_term: false weight_filler { type: 'gaussian' std: 0.01 } bias_filler { value: 1 } } }");
+  expect_same(upgraded("layers { layer { name: 'l' type: 'softmaxloss' } bottom: 'a' bottom: 'b' }"),
+              "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'a' bottom: 'b' }");
+  expect_same(
+      upgraded(
+          "layers { layer { name: 'd' type: 'memory_data' datum_dims { channels: 3 height: 4 width: 5 } } "
+          "top: 'data' } layers { layer { name: 'r' type: 'relu' } bottom: 'data' top: 'r' }"),
+      "layer { name: 'input' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 dim: 4 dim: 5 } } "
+      "} "
+      "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'r' }");
+  expect_contains(upgrade_error("layers { layer { name: 'd' type: 'memory_data' } top: 'data' }"),
+                  "memory_data layer \"d\" needs one top, no bottom, and channels, height and width of "
+                  "datum_dims above 0");
+  expect_same(
+      upgraded(
+          "bottom: 'data' input_dim: 1 input_dim: 3 input_dim: 4 input_dim: 5 layers { layer { name: 'r' "
+          "type: 'relu' } bottom: 'data' top: 'r' }"),
+      "layer { name: 'input' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 dim: 4 dim: 5 } } "
+      "} "
+      "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'r' }");
+}
+
+TEST(UpgradeTypes, TheFirstDetectionEvaluateCountsTheClassesOfTheDetections) {
+  const std::string detections =
+      "layer { name: 'd' type: 'DetectionOutput' bottom: 'x' top: 'd' detection_output_param { num_classes: "
+      "21 } } ";
+  expect_same(
+      upgraded(detections + "layer { name: 'e' type: 'DetectionEvaluate' bottom: 'd' bottom: 'l' top: 'e' }"),
+      detections +
+          "layer { name: 'e' type: 'DetectionEvaluate' bottom: 'd' bottom: 'l' top: 'e' "
+          "detection_evaluate_param { num_classes: 21 } }");
+}
+
+TEST(UpgradeTypes, AFourthInputOfTripletLossIsNotRead) {
+  expect_same(
+      upgraded(
+          "layer { name: 't' type: 'TripletLoss' bottom: 'a' bottom: 'p' bottom: 'n' bottom: 's' top: 't' "
+          "propagate_down: true propagate_down: true propagate_down: true propagate_down: false }"),
+      "layer { name: 't' type: 'TripletLoss' bottom: 'a' bottom: 'p' bottom: 'n' top: 't' "
+      "propagate_down: true propagate_down: true propagate_down: true }");
 }
 
 TEST(UpgradeDataTransform, MovesOnlyInV1Layers) {
@@ -238,7 +281,9 @@ TEST(UpgradeInputs, BecomeOneLayerInFront) {
               "layer { name: 'input' type: 'Input' top: 'a' top: 'b' input_param { shape { dim: [1, 2, 3, 4] "
               "} shape { dim: "
               "[5, 6, 7, 8] } } }");
-  expect_same(upgraded("input: 'a' layer { name: 'x' }"), "layer { name: 'x' }");
+  expect_same(upgraded("input: 'a' layer { name: 'x' bottom: 'a' }"),
+              "layer { name: 'input' type: 'Input' top: 'a' } layer { name: 'x' bottom: 'a' }");
+  expect_same(upgraded("input: 'a' layer { name: 'x' top: 'a' }"), "layer { name: 'x' top: 'a' }");
   expect_contains(upgrade_error("input: 'a' input_dim: [1, 2]"), "need 4 `input_dim` values each, found 2");
   expect_contains(upgrade_error("input: 'a' input_shape { } input_shape { }"), "found 2");
 }

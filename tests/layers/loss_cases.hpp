@@ -133,6 +133,12 @@ inline const std::vector<GradientCase> kCases = {
      {kScores, kScores, Shape{5, 1, 1, 1}},
      1,
      2},
+    {"rank_hard", "type: 'RankHardLoss' rank_param { pair_size: 2 neg_num: 9 }", {kScores, kLabels}, 1, 4},
+    {"rank_hard_draws",
+     "type: 'RankHardLoss' rank_param { pair_size: 2 neg_num: 2 hard_ratio: 0.5 rand_ratio: 0.5 margin: 1 }",
+     {Shape{8, 2, 2}, Shape{8}},
+     1,
+     4},
     {"triplet", "type: 'TripletLoss' triplet_loss_param { margin: 0.4 }", {kScores, kScores, kScores}},
 };
 

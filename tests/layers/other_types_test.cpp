@@ -55,7 +55,6 @@ TEST(OtherTypes, AreInTheDocuments) {
 TEST(OtherTypes, AreNamedWithTheirOwnerAndWhatToDo) {
   EXPECT_THAT(refusal("DenseCRF"),
               HasSubstr("layer \"x\" has the type \"DenseCRF\" of DeepLab, which Banyan does not have: "));
-  EXPECT_THAT(refusal("DenseImageData"), HasSubstr("label_divide_factor"));
   EXPECT_THAT(refusal("Convolutoin"),
               AllOf(HasSubstr("unknown type \"Convolutoin\" (did you mean \"Convolution\"?)"),
                     Not(HasSubstr("known types"))));
@@ -82,16 +81,11 @@ TEST(OtherTypes, LayersInPythonArePrograms) {
 }
 
 TEST(OtherTypes, OfOtherNamesHaveTheReasonOfTheirSiblings) {
-  const auto advice = [](const std::string& type) {
-    const std::string text = refusal(type);
-    return text.substr(std::min(text.size(), text.find(": ")));
-  };
   EXPECT_THAT(refusal("WarpCTC"), HasSubstr("WarpCTCLoss, CtcLoss and CTCLoss compute CTC"));
   EXPECT_THAT(refusal("CTCDecoder"), HasSubstr("CTCGreedyDecoder gives the labels of the best path"));
-  EXPECT_EQ(advice("DeformConv"), advice("DeformableConvolution"));
+  EXPECT_THAT(refusal("DeformConv"), HasSubstr("DeformableConvolution takes its offsets as a second input"));
   for (const char* type : {"DenseCRF", "MultiStageMeanfield"})
     EXPECT_THAT(refusal(type), HasSubstr("Training through it, where a loss follows, is not possible here"));
-  EXPECT_THAT(refusal("DetectionLoss"), HasSubstr("MS-CNN"));
 }
 
 TEST(OtherTypes, OnlyTyposAreTakenForOtherTypes) {
@@ -106,8 +100,6 @@ TEST(OtherTypes, OnlyTyposAreTakenForOtherTypes) {
 
 TEST(OtherTypes, ThoseOfPublicNetsSayWhatTakesTheirPlace) {
   EXPECT_THAT(refusal("CCCP"), HasSubstr("kernel_size: 1 and num_output times group"));
-  EXPECT_THAT(refusal("SoftmaxCrossEntropyLoss"),
-              AllOf(HasSubstr("of Colorization"), Not(HasSubstr("did you mean"))));
   for (const char* type : {"BoxFeatures", "GeneralTripletLoss", "Hotspot", "ImageSegUniformSizeData",
                            "LSTM_2D", "VideoSegmentationData", "VoxelSoftmaxLoss"})
     EXPECT_THAT(refusal(type), HasSubstr("which Banyan does not have"));

@@ -144,11 +144,11 @@ TEST(Registry, NamesTheNearestType) {
 TEST(Registry, KnowsTheTypesThatV1FilesUpgradeTo) {
   std::vector<std::string> known = registered_layer_types();
   for (const io::OtherType& other : io::other_types()) known.emplace_back(other.type);
-  known.emplace_back("MatWrite");  // becomes a Silence then
   using Type = caffe::V1LayerParameter::LayerType;
   const auto* old = caffe::V1LayerParameter::LayerType_descriptor();
   for (int i = 0; i < old->value_count(); ++i) {
     const std::string type = io::current_type_name(static_cast<Type>(old->value(i)->number()));
+    if (io::is_read_as_another(type)) continue;
     EXPECT_EQ(std::count(known.begin(), known.end(), type), type.empty() ? 0 : 1) << type;
   }
 }

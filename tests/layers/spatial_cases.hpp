@@ -122,6 +122,10 @@ inline const std::vector<Case> kCases = {
     {"interp_both", "type: 'Interp' interp_param { shrink_factor: 2 zoom_factor: 3 }", {kImage}},
     {"warp", "type: 'Warp'", {kImage, Shape{2, 2, 5, 7}}},
     {"warp_far", "type: 'FlowWarp'", {kImage, Shape{2, 2, 5, 7}}, spread_values(140, 9, 3)},
+    {"deformable",
+     "type: 'DeformableConvolution' convolution_param { num_output: 6 kernel_size: 2 stride: 2 group: 2 "
+     "deformable_group: 2 }",
+     {kImage, Shape{2, 16, 2, 3}}},
     {"correlation", correlation("kernel_size: 1 max_displacement: 2 pad: 2"), {kSmall, kSmall}},
     {"correlation_inside", correlation("kernel_size: 1 max_displacement: 1"), {kImage, kImage}},
     {"correlation_outside",

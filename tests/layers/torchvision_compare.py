@@ -58,9 +58,21 @@ def detections(_, arrays):
     yield from difference("kept boxes", numpy.array(order(found)), numpy.array(order(rows)))
 
 
+def deformed(_, arrays):
+    names = ["x", "offsets", "weight"] + ["bias"] * ("bias" in arrays)
+    inputs = [tensor(arrays[name]).requires_grad_() for name in names]
+    x, offsets, weight = inputs[:3]
+    stride, pad, dilation = (int(length) for length in arrays["windows"])
+    y = torchvision.ops.deform_conv2d(x, offsets, weight, inputs[3] if len(inputs) > 3 else None, stride, pad, dilation)
+    y.backward(tensor(arrays["dy"]))
+    yield from difference("output", arrays["y"], y.detach().numpy())
+    for name, given in zip(names, inputs):
+        yield from difference(f"gradient of {name}", arrays["d" + name], given.grad.numpy())
+
+
 failed = 0
 for path in sorted(pathlib.Path(sys.argv[1]).glob("*.npz")):
-    compare = detections if path.stem.startswith("detections") else regions
+    compare = {"detections": detections, "deform": deformed}.get(path.stem.split("_")[0], regions)
     for line in compare(path.stem, numpy.load(path)):
         print(f"{path.stem}: {line}")
         failed += 1

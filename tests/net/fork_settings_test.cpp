@@ -60,6 +60,22 @@ TEST(ForkSettings, OfASoftmaxInNormalizeHaveNone) {
   EXPECT_EQ(logged("layer { name: 'n' type: 'Normalize' } layer { name: 's' type: 'Softmax'" + setting), "");
 }
 
+TEST(ForkSettings, ChoicesOfAnImplementationHaveNone) {
+  const auto logged = [](const std::string& text) {
+    ::testing::internal::CaptureStderr();
+    warn_of_fork_settings(io::parse_net_text(text, "net"));
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(logged("layer { name: 'c' type: 'Convolution' convolution_param { conv_mode: DIRECT_SCONV } }\n"
+                     "layer { name: 'd' type: 'Convolution' convolution_param { subengine: WINOGRAD } }\n"
+                     "layer { name: 'i' type: 'InnerProduct' inner_product_param { gemm_mode: SPMDM } }\n"
+                     "layer { name: 'r' type: 'ReLU' ocl_enable: true }"),
+              HasSubstr("layer \"c\" and 3 more: conv_mode, gemm_mode, "));
+  EXPECT_THAT(
+      logged("layer { name: 'd' type: 'ImageData' image_data_param { normalize: true } }"),
+      HasSubstr("layer \"d\": normalize of image_data_param (DSS) has no effect but in ImageLabelmapData"));
+}
+
 TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
   const auto net = io::parse_net_text(
       "debug_info: true\n"

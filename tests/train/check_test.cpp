@@ -105,6 +105,44 @@ TEST_F(Check, AFieldGivenTwiceDoesNotHideTheRest) {
   EXPECT_THAT(report.text, HasSubstr("unknown field \"nmae\" in LayerParameter"));
 }
 
+TEST_F(Check, FilesForDetectionsThatDoNotExistAreNoProblem) {
+  const std::string inputs =
+      "layer { name: 'i' type: 'Input' top: 'loc' top: 'conf' top: 'prior' input_param { shape { dim: [1, 8] "
+      "} shape { "
+      "dim: [1, 6] } shape { dim: [1, 2, 8] } } } layer { name: 'd' type: 'DetectionOutput' bottom: 'loc' "
+      "bottom: "
+      "'conf' bottom: 'prior' top: 'd' detection_output_param { num_classes: ";
+  const std::string files =
+      " save_output_param { output_directory: 'out' output_format: 'VOC' label_map_file: 'no_map' "
+      "name_size_file: "
+      "'no_sizes' } } }";
+  const CheckReport report = check(inputs + "3" + files);
+  EXPECT_EQ(report.problems, 0) << report.text;
+  EXPECT_THAT(report.text,
+              HasSubstr("layer \"d\" (DetectionOutput): \"no_map\" does not exist here; checked as if it "
+                        "were not given"));
+  EXPECT_EQ(check(inputs + "2" + files).problems, 1) << "the rest is checked";
+}
+
+TEST_F(Check, InputsWithoutShapesAreNoProblem) {
+  const std::string text =
+      "input: 'data' layer { name: 'c' type: 'Convolution' bottom: 'data' top: 'c' convolution_param { "
+      "num_output: 2 kernel_size: 3 } } ";
+  CheckReport report = check(text);
+  EXPECT_EQ(report.problems, 0) << report.text;
+  EXPECT_THAT(report.text,
+              HasSubstr("layer \"input\" (Input) gives no shape for \"data\", so the layers after it "
+                        "were checked without their shapes; --shape=data:N,C,H,W gives one"));
+  EXPECT_EQ(check(text + "layer { name: 't' type: 'TopK' bottom: 'c' top: 't' }").problems, 1)
+      << "the rest is checked";
+  CheckOptions options;
+  options.files = {folder_.file("file.prototxt")};
+  options.shapes = {{"data", {1, 3, 2, 2}}};
+  check(text);
+  report = check_files(options);
+  EXPECT_EQ(report.problems, 1) << report.text;
+}
+
 TEST_F(Check, DataThatDoesNotExistIsNotAProblem) {
   const std::string rest = R"( top: "data" top: "label" %}
 layer { name: "ip" type: "InnerProduct" bottom: "data" top: "ip" inner_product_param { num_output: 2 axis: 5 } })";
@@ -180,13 +218,13 @@ TEST_F(Check, ATypeThatIsNotHereIsOneProblemOfALayer) {
   const std::string text =
       std::string(kData) +
       "layer { name: 'a' type: 'Mine' bottom: 'data' top: 'a' mine_param { b: 1 } }\n"
-      "layer { name: 'c' type: 'RegionLoss' bottom: 'a' top: 'c' region_param { d: 1 } }\n"
-      "layer { name: 'e' type: 'RegionLoss' bottom: 'a' top: 'e' }";
+      "layer { name: 'c' type: 'InterClass' bottom: 'a' top: 'c' inter_class_param { d: 1 } }\n"
+      "layer { name: 'e' type: 'InterClass' bottom: 'a' top: 'e' }";
   CheckReport report = check(text);
   EXPECT_EQ(report.problems, 3) << report.text;
   EXPECT_THAT(report.text, HasSubstr(":3:56: layer \"a\" (Mine): unknown field \"mine_param\""));
-  EXPECT_THAT(report.text, HasSubstr(":4:59: layer \"c\" (RegionLoss): unknown field \"region_param\""));
-  EXPECT_THAT(report.text, HasSubstr(":5: layer \"e\" has the type \"RegionLoss\""));
+  EXPECT_THAT(report.text, HasSubstr(":4:59: layer \"c\" (InterClass): unknown field \"inter_class_param\""));
+  EXPECT_THAT(report.text, HasSubstr(":5: layer \"e\" has the type \"InterClass\""));
   CheckOptions options;
   options.files = {folder_.file("file.prototxt")};
   options.unknown_fields = io::UnknownFields::ignore;
@@ -218,15 +256,45 @@ TEST_F(Check, PhasesOfEarlyV1LayersDivideThem) {
 }
 
 TEST_F(Check, StagesThatMakeAMissingBlob) {
-  const std::string shape = "input_param { shape { dim: 2 } } }\n";
-  const CheckReport report =
-      check("layer { name: 'a' type: 'Input' top: 'x' include { stage: 'train' } " + shape +
-            "layer { name: 'b' type: 'Input' top: 'x' include { stage: 'val' } " + shape +
-            "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'x' }");
-  EXPECT_EQ(report.problems, 1) << report.text;
+  const std::string shape = "input_param { shape { dim: 2 dim: 3 } } }\n",
+                    text = "layer { name: 'a' type: 'Input' top: 'x' include { stage: 'train' } " + shape +
+                           "layer { name: 'b' type: 'Input' top: 'x' include { stage: 'val' } " + shape,
+                    relu = "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'x' }";
+  const CheckReport report = check(text + relu + "layer { name: 'r' type: 'ReLU' bottom: 'y' top: 'y' }");
   EXPECT_THAT(report.text,
               HasSubstr("which no layer of the net produces; layers with stage \"train\" or \"val\" make it: "
                         "--stage=train or --stage=val\n"));
+  // Where they make all that is read, each is tried.
+  const CheckReport each = check(text + relu +
+                                 "layer { name: 'p' type: 'Softmax' bottom: 'x' top: 'p' "
+                                 "include { stage: 'deploy' } }");
+  EXPECT_EQ(each.problems, 0) << each.text;
+  EXPECT_THAT(each.text, HasSubstr("stages choose its layers; checked with --stage=train and --stage=val\n"));
+  EXPECT_THAT(each.text, HasSubstr("a net with stages; nothing wrong\n"));
+  EXPECT_THAT(
+      check(text + relu +
+            "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' include { stage: 'val' } }")
+          .text,
+      HasSubstr("layer \"ip\" (InnerProduct): num_output must be positive\n"));
+  // Nor does a fault hide the stage in which it is.
+  const CheckReport one = check(text + relu +
+                                "layer { name: 'p' type: 'Softmax' bottom: 'xx' top: 'p' "
+                                "include { stage: 'val' } }");
+  EXPECT_EQ(one.problems, 1) << one.text;
+  EXPECT_THAT(one.text,
+              HasSubstr("layer \"p\" (Softmax) reads blob \"xx\", which no layer of the net produces"));
+  EXPECT_THAT(one.text, HasSubstr("checked with --stage=train and --stage=val\n"));
+}
+
+TEST_F(Check, AStageForTheTest) {
+  const std::string shape = "input_param { shape { dim: 2 } } }\n";
+  const CheckReport report =
+      check("layer { name: 'a' type: 'Input' top: 'x' include { phase: TRAIN } " + shape +
+            "layer { name: 'b' type: 'Input' top: 'x' include { phase: TEST stage: 'again' } " + shape +
+            "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'x' }");
+  EXPECT_EQ(report.problems, 0) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("stages choose its layers; checked with no stage and --stage=again\n"));
+  EXPECT_THAT(report.text, Not(HasSubstr("was not checked")));
 }
 
 TEST_F(Check, ATestNetThatIsNeverTestedNeedNotExist) {

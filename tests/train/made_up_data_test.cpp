@@ -60,8 +60,14 @@ TEST(MadeUpData, LabelsHaveTheFormThatTheirSourceGivesThem) {
   EXPECT_EQ(stand_in_shapes(source, images), (std::vector<Shape>{whole, {4, 1, 5, 6}, {4, 1, 1, 2}}));
   source.set_type("DenseImageData");
   EXPECT_EQ(stand_in_shapes(source, images)[1], (Shape{4, 1, 5, 6}));
+  source.mutable_dense_image_data_param()->set_label_divide_factor(2);
+  EXPECT_EQ(stand_in_shapes(source, images)[1], (Shape{4, 1, 2, 3}));
   source.set_type("AnnotatedData");
   EXPECT_EQ(stand_in_shapes(source, images)[1], (Shape{1, 1, 1, 8}));
+  source.mutable_annotated_data_param()->set_yolo_data_type(1);
+  EXPECT_EQ(stand_in_shapes(source, images)[1], (Shape{4, 1, 300, 5}));
+  source.set_type("BboxData");
+  EXPECT_EQ(stand_in_shapes(source, images)[1], (Shape{4, 5}));
   source.set_type("ImageData");
   EXPECT_EQ(stand_in_shapes(source, images)[1], Shape{4});
   source.mutable_image_data_param()->set_label_dim(7);
@@ -175,6 +181,14 @@ TEST(MissingData, ShapesFollowFromSettings) {
       (Shape{4, 3, 2, 3}));
   EXPECT_EQ(shape_of("image_data_param { source: 'list' batch_size: 4 }").axes(), 0);
   EXPECT_EQ(shape_of("image_data_param { batch_size: 4 new_height: 6 new_width: 5 }").axes(), 0);
+  for (const bool gray : {false, true}) {
+    const auto dense = io::parse_net_text(
+        std::string("layer { name: 'd' type: 'DenseImageData' top: 'd' top: 'l' dense_image_data_param { "
+                    "source: 'list' batch_size: 4 new_height: 6 new_width: 5 ") +
+            (gray ? "is_color: false } }" : "} }"),
+        "made.prototxt");
+    EXPECT_EQ(shape_of_missing(dense.layer(0)), (Shape{4, gray ? 1 : 3, 6, 5}));
+  }
   const auto clips = io::parse_net_text(
       "layer { name: 'd' type: 'VideoData' top: 'd' video_data_param { source: 'list' batch_size: 4 "
       "new_length: 16 new_height: 6 new_width: 5 use_image: true } }",
@@ -195,8 +209,8 @@ TEST(MadeUpData, StandsInForSourcesOfBranchesAndSaysWhatTheyAre) {
   make_up_data(net, {{"a", Shape{2}}, {"b", Shape{2}}, {"c", Shape{2}}});
   const std::string logged = testing::internal::GetCapturedStderr();
   for (const auto& layer : net.layer()) EXPECT_EQ(layer.type(), "DummyData");
-  for (const char* part :
-       {"\"DenseImageData\" of SegNet", "use_image must be true", "has settings of C3D's VIDEO_DATA"})
+  for (const char* part : {"dense_image_data_param.batch_size must be", "use_image must be true",
+                           "has settings of C3D's VIDEO_DATA"})
     EXPECT_NE(logged.find(part), std::string::npos) << part << "\n" << logged;
 }
 

@@ -20,9 +20,10 @@ void check_annotated(const caffe::TransformationParameter& transform,
                      const caffe::AnnotatedDataParameter& annotations, const std::string& layer);
 
 /// Outputs: pixels C x H x W and, if wanted, the table of objects with rows (item of the batch, label,
-/// instance, xmin, ymin, xmax, ymax, difficult), the boxes as fractions of the result. The image is
-/// distorted, expanded, cut to a random one of the parts that the batch samplers found, resized, and then
-/// changed as by the Augmenter. An item's draws depend only on (seed, layer, item number).
+/// instance, xmin, ymin, xmax, ymax, difficult), the boxes as fractions of the result; with yolo_data_type: 1
+/// 1 x 300 x 5 for each item in place of the table (class from 0, centre, size), zeros after the last. The
+/// image is distorted, expanded, cut to a random one of the parts that the batch samplers found, resized, and
+/// then changed as by the Augmenter. An item's draws depend only on (seed, layer, item number).
 class AnnotatedWriter : public ItemWriter {
  public:
   struct Options {
@@ -35,7 +36,7 @@ class AnnotatedWriter : public ItemWriter {
   AnnotatedWriter(const caffe::TransformationParameter& transform,
                   const caffe::AnnotatedDataParameter& annotations, const Options& options);
   std::vector<Shape> shapes(const Record& record, std::uint64_t item) const override;
-  std::int64_t row_length() const override { return options_.objects ? 8 : 0; }
+  std::int64_t row_length() const override { return options_.objects && !is_fixed() ? 8 : 0; }
   void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
 
  private:
@@ -43,11 +44,17 @@ class AnnotatedWriter : public ItemWriter {
   Steps plan(const Record& record, std::uint64_t item) const;
   Record pixels(const Record& record, const Steps& steps) const;
   void check_objects(const Record& record) const;
-  void write_rows(const Record& result, std::vector<ObjectBox> objects, std::uint64_t item,
-                  const ItemPlace& place) const;
+  std::vector<ObjectBox> shown(const Record& result, std::vector<ObjectBox> objects,
+                               std::uint64_t item) const;
+  void write_rows(const std::vector<ObjectBox>& objects, const ItemPlace& place) const;
+  void write_fixed_rows(const std::vector<ObjectBox>& objects, const ItemPlace& place) const;
+  /// Each item has rows of its own, as many as the others (yolo_data_type).
+  bool is_fixed() const { return annotations_.yolo_data_type() == 1; }
   const caffe::EmitConstraint* emit_constraint() const {
     return transform_.has_emit_constraint() ? &transform_.emit_constraint() : nullptr;
   }
+
+  static constexpr std::int64_t kFixedRows = 300, kFixedLength = 5;
 
   caffe::TransformationParameter transform_;
   caffe::AnnotatedDataParameter annotations_;

@@ -62,6 +62,10 @@ class Augmenter : public ItemWriter {
   /// What is cut out of `record` for the item with this number, `shape` large.
   Window draw(const Record& record, const ItemShape& shape, std::uint64_t item) const;
 
+  /// Of a mean image only the middle, side x side large, is subtracted from then on. Throws bad_input if it
+  /// is smaller.
+  void cut_mean(int side, const std::string& layer);
+
   /// Shape of the item that `record` gives. Throws bad_input if crop or mean do not fit.
   ItemShape output_shape(const Record& record) const;
 

@@ -30,7 +30,7 @@ void read_datum(std::string_view bytes, ColorMode mode, Record& record);
 /// What the records of a database are.
 struct RecordFormat {
   ColorMode color = ColorMode::as_stored;
-  bool annotated = false;  ///< SSD's AnnotatedDatum, else Datum
+  bool annotated = false;  ///< SSD's AnnotatedDatum or YOLO's Datum with boxes, else Datum
 };
 /// Decodes record.stored; the objects too, if it is annotated.
 void read_stored(const RecordFormat& format, Record& record);

@@ -16,10 +16,15 @@ namespace banyan::data {
 /// the records' own order. Thread-safe.
 class EpochOrder {
  public:
-  /// `parts`: the numbers of records of each, in order; empty: one part.
+  /// `parts`: the numbers of records of each, in order; empty: one part. Without parts, so many records stay
+  /// `together` in their own order; their number divides that of all.
   EpochOrder(std::uint64_t records, bool shuffle, const ops::RandomKey& key,
-             std::vector<std::uint64_t> parts = {})
-      : records_(records), shuffle_(shuffle), key_(key), parts_(std::move(parts)) {}
+             std::vector<std::uint64_t> parts = {}, std::uint64_t together = 1)
+      : groups_(records / together),
+        together_(together),
+        shuffle_(shuffle),
+        key_(key),
+        parts_(std::move(parts)) {}
   /// The record at `position` of `epoch`.
   std::uint64_t record(std::uint64_t epoch, std::uint64_t position) const;
 
@@ -27,7 +32,7 @@ class EpochOrder {
   using Permutation = std::vector<std::uint32_t>;
   std::shared_ptr<const Permutation> permutation(std::uint64_t epoch) const;
 
-  std::uint64_t records_;
+  std::uint64_t groups_, together_;
   bool shuffle_;
   ops::RandomKey key_;
   std::vector<std::uint64_t> parts_;

@@ -22,6 +22,11 @@ struct ListedImage {
 /// many numbers follow each path, which need not be integers.
 std::vector<ListedImage> read_image_list(const std::string& path, int labels = 1);
 
+/// One image and one file of boxes per line, split at the last space or tab, both after `root_folder`. A file
+/// holds five whole numbers for each box, which are the image's labels, filled up with -1 to as many as the
+/// image with most boxes has, at least five (BboxData). Throws bad_input `file:line: ...`.
+std::vector<ListedImage> read_box_files(const std::string& path, const std::string& root_folder);
+
 struct ImageListOptions {
   std::string root_folder;            ///< prepended to each path as is
   int new_height = 0, new_width = 0;  ///< resize if both are positive
@@ -30,6 +35,7 @@ struct ImageListOptions {
   ColorMode color = ColorMode::bgr;
   bool scaled_decoding = false;  ///< decode_image's `least` is the new size
   int labels = 1;                ///< numbers after each path
+  bool box_files = false;        ///< instead: a file of boxes, see read_box_files
 };
 
 /// The list is read once per process for all sources that use it.

@@ -81,7 +81,8 @@ void check_part_transform(const caffe::TransformationParameter& settings, const 
 
 /// An Augmenter whose images are first cut by RandomParts and distorted in their colours (SSD's
 /// distort_param, AlexNet's lighting_noise), in training only; with is_flow the even channels v of mirrored
-/// images become 255 - v, with Intel's flow the third one does.
+/// images become 255 - v, with Intel's flow the third one does. With NVIDIA's random sizes the middle of a
+/// mean image, as large as the part, is subtracted from it.
 class PartWriter : public ItemWriter {
  public:
   /// As for an Augmenter; `random`: training.

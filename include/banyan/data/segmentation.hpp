@@ -22,6 +22,11 @@ struct SegmentationOptions {
   caffe::ImageDataParameter::LabelType labels = caffe::ImageDataParameter::PIXEL;
   int ignore_label = 255;
   bool gray_labels = false;  ///< PIXEL: colours of an image of labels become gray
+  int label_divisor = 1;     ///< PIXEL: sides of an image are so many times those of its labels, rounded down
+  bool label_sizes = false;  ///< PIXEL: images of labels that are resized may have any size
+  /// Lines end with x1, y1, x2, y2 in pixels, of which both corners belong to the window that takes the place
+  /// of the image and its labels; outside of the image, pixels are 0 and labels ignore_label.
+  bool windows = false;
 };
 
 /// A list with a line per image. Throws bad_input `file:line: ...`. Records hold image and label_image.
@@ -31,7 +36,8 @@ std::shared_ptr<RecordSource> open_segmentation_list(const std::string& path,
 /// Outputs: pixels C x H x W; labels 1 x H x W; height and width of the image, 1 x 1 x 2. Image and labels
 /// are scaled by one of scale_factors (drawn), get mean_value and ignore_label below and to the right up to
 /// the crop, are cut at the same place (in training at random, else in the middle) and mirrored together.
-/// Without a crop they are cut to multiples of `stride`, at most `upper_...`.
+/// Without a crop they are cut to multiples of `stride`, at most `upper_...`. Smaller labels (label_divisor)
+/// are only mirrored.
 class SegmentationWriter : public ItemWriter {
  public:
   struct Options {
@@ -39,7 +45,8 @@ class SegmentationWriter : public ItemWriter {
     caffe::ImageDataParameter::LabelValues label_values = caffe::ImageDataParameter::STORED;
     bool pads = true;          ///< else an image that is smaller than the crop is an error
     bool random_crop = false;  ///< training
-    bool balance = false;  ///< draw again, up to 10 times, while one label covers more than 80 % of the part
+    bool balance = false;   ///< draw again, up to 10 times, while one label covers more than 80 % of the part
+    int label_divisor = 1;  ///< more than 1: nothing may be scaled or cut
   };
   /// `channels`: of the images.
   SegmentationWriter(const caffe::TransformationParameter& settings, int channels, const Options& options,

@@ -16,7 +16,7 @@ void upgrade_net(caffe::NetParameter& net, const std::string& origin);
 void upgrade_solver(caffe::SolverParameter& solver, const std::string& origin);
 
 /// V0 (flat settings in layers.layer) to V1. `padding` layers are merged into the layers that read them. Of
-/// the net's own fields only name, layers, input, input_dim and force_backward survive, as in Caffe.
+/// the net's own fields only name, layers, input, bottom, input_dim and force_backward survive, as in Caffe.
 caffe::NetParameter upgrade_v0(caffe::NetParameter net, const std::string& origin);
 /// scale, mean_file, crop_size and mirror of V1 data layers move into transform_param.
 caffe::NetParameter upgrade_data_transform(caffe::NetParameter net);
@@ -34,9 +34,6 @@ caffe::NetParameter upgrade_messages(caffe::NetParameter net, const std::string&
 caffe::NetParameter upgrade_depth(caffe::NetParameter net, const std::string& origin);
 /// hole, hole_h and hole_w (DeepLab) become dilation, dilation_h and dilation_w.
 caffe::NetParameter upgrade_holes(caffe::NetParameter net, const std::string& origin);
-/// DenseImageData (SegNet) becomes ImageSegData with label_type: PIXEL, unless it has settings whose meaning
-/// there is another one, or not known.
-caffe::NetParameter upgrade_dense_lists(caffe::NetParameter net);
 /// Throws bad_input for layers that BVLC's opencl branch writes into the settings of others (fuse_type),
 /// except a ReLU in those of a Convolution.
 void refuse_fusions(const caffe::NetParameter& net, const std::string& origin);
@@ -45,14 +42,24 @@ void refuse_fusions(const caffe::NetParameter& net, const std::string& origin);
 caffe::NetParameter upgrade_fused_relu(caffe::NetParameter net);
 /// Types of branches that compute what a layer here computes become it: ReLU6 a Clip, CuDNNConvolution and
 /// CuDNNDeconvolution (makefile/frcnn), Norm and L2Normalize a Normalize, AutoCrop (RCF) a Crop with
-/// automatic_offset, an Eltwise with one input a Power, MatWrite (DeepLab) a Silence, with a warning, and
-/// HED's ImageLabelmapData an ImageSegData, whose SigmoidCrossEntropyLoss layers get their class_balance.
+/// automatic_offset, an Eltwise with one input a Power, EltwiseAccuracy (DeconvNet) an Accuracy, MatWrite
+/// (DeepLab) a Silence, with a warning, and HED's ImageLabelmapData an ImageSegData, whose
+/// SigmoidCrossEntropyLoss layers get their class_balance.
 caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::string& origin);
+/// ConvolutionReLU and ReLUPooling (SkimCaffe) become two layers, a DenseBlock (caffe_ocr) all that it stands
+/// for; XCLProgram (fpga_caffe) is left out, with a warning; Ristretto's types become BVLC's,
+/// LocalWeightedConvolution and LocallyConnected a Local. FaceBoxes' PriorBox layers get dense_faces, with a
+/// warning.
+caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string& origin);
+/// FrcnnAnchorTarget, FrcnnProposal and FrcnnProposalTarget (makefile/frcnn) become AnchorTarget, Proposal
+/// and ProposalTarget with the settings of the JSON file that FrcnnRoiData names, or with a warning those of
+/// that project's voc_config.json; FrcnnRoiData gets its own.
+caffe::NetParameter upgrade_frcnn(caffe::NetParameter net, const std::string& origin);
 /// The net's bn_stats_batch_size (Intel) becomes stats_batch_size of the BatchNorm layers that do not give
 /// it.
 caffe::NetParameter upgrade_bn_stats(caffe::NetParameter net);
-/// input + input_shape or input_dim become a first layer "input" of type Input; without shapes they are
-/// dropped.
+/// input (bottom in the first months) + input_shape or input_dim become a first layer "input" of type Input.
+/// Without shapes it has those that no layer makes, and a program, or --shape, gives their shapes.
 caffe::NetParameter upgrade_inputs(caffe::NetParameter net, const std::string& origin);
 /// BatchNorm layers with exactly three `param` entries get lr_mult 0 and decay_mult 0 in each.
 caffe::NetParameter upgrade_batch_norm(caffe::NetParameter net);
@@ -64,9 +71,12 @@ bool needs_type_name_upgrade(const caffe::NetParameter& net);
 bool needs_message_upgrade(const caffe::NetParameter& net);
 bool needs_depth_upgrade(const caffe::NetParameter& net);
 bool needs_hole_upgrade(const caffe::NetParameter& net);
-bool needs_dense_list_upgrade(const caffe::NetParameter& net);
 bool needs_fused_relu_upgrade(const caffe::NetParameter& net);
 bool needs_branch_type_upgrade(const caffe::NetParameter& net);
+bool needs_dialect_upgrade(const caffe::NetParameter& net);
+bool needs_frcnn_upgrade(const caffe::NetParameter& net);
+/// A type of a branch of which upgrade_net makes others, whatever its settings.
+bool is_read_as_another(const std::string& type);
 bool needs_bn_stats_upgrade(const caffe::NetParameter& net);
 bool needs_input_upgrade(const caffe::NetParameter& net);
 bool needs_batch_norm_upgrade(const caffe::NetParameter& net);

@@ -99,8 +99,9 @@ class BatchNormalization : public Layer {
   const Tensor& slope(const Pass& pass) const;
   const Tensor& bias(const Pass& pass) const;
   ops::Affine affine(const Pass& pass, const ops::Activation& activation) const;
-  void normalize(const Pass& pass, const Blobs& inputs, const Blobs& outputs) const;
+  void normalize(const Pass& pass, const Blobs& inputs, const Blobs& outputs);
   void batch_statistics(Pass& pass, const Tensor& x, Part& part);
+  void show_statistics(Context& context, const Blobs& outputs);
   void update_running_statistics(Context& context, const Tensor& moments);
   void update_factor(Context& context, const Tensor& moments, double keep, double add);
 
@@ -111,6 +112,7 @@ class BatchNormalization : public Layer {
   Ticket forward_ticket_, backward_ticket_;
   std::vector<Part> parts_{1};
   Tensor sums_;                                    ///< named as in the operators
+  Tensor shown_;                                   ///< mean and variance, where outputs show them
   Tensor factor_moments_, factor_variance_;        ///< see update_factor
   Tensor of_output_, slope_of_output_, unusable_;  ///< with a kept output; see ops::output_statistics
   Tensor none_;

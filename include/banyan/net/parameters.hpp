@@ -3,12 +3,26 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "banyan/layers/layer.hpp"
+#include "banyan/ops/tiles.hpp"
 
 namespace banyan {
+
+/// Structured sparsity (SSL): groups of a parameter's values that decay, or stay 0, together.
+struct Sparsity {
+  enum class Kind : std::uint8_t { breadth, kernel_shape, block };  ///< by which of the solver's decays
+  struct Decay {
+    Kind kind;
+    double mult;
+    ops::Tiling tiling;
+  };
+  std::vector<Decay> decays;
+  std::vector<ops::Tiling> held;  ///< connectivity_mode: tiles of zeros stay as they are
+};
 
 /// One parameter of the net. Only owners are listed, in the order of layers and blobs, which is the order of
 /// Caffe's history.
@@ -16,6 +30,8 @@ struct LearnableParameter {
   std::string layer;
   int slot = 0;  ///< index in the layer's blobs
   double lr_mult = 1, decay_mult = 1;
+  std::optional<bool> l1;  ///< its own regularization_type
+  Sparsity sparsity;
   Tensor value;  ///< a view into the flat buffer; separate if frozen
   /// Undefined for frozen parameters (lr_mult 0), statistics, and nets without backward. Its memory may
   /// change with the shapes of activations (bind_gradients).

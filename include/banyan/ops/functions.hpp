@@ -20,6 +20,7 @@ struct Function {
     clip,         ///< x within [a, b], with slope 1 at both ends
     swish,        ///< x / (1 + exp(-a x))
     threshold,    ///< x > a ? 1 : 0, with slope 0
+    signed_root,  ///< the root of |x|, with the sign of x; its slope is at most 1 / (2 a)
   };
   /// What tells the slope.
   enum class Slope : std::uint8_t { of_neither, of_input, of_output };
@@ -35,6 +36,7 @@ struct Function {
         return Slope::of_neither;
       case Kind::exponential:
       case Kind::softplus:
+      case Kind::signed_root:
         return Slope::of_output;
       default:
         return Slope::of_input;

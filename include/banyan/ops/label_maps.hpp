@@ -57,11 +57,12 @@ inline constinit Operator<void(const Tensor& x, const Tensor& labels, const Chan
     bias_channels{"bias_channels"};
 
 /// A number that changes with the iterations of a run: in iteration i it is shift + scale * (1 + gamma *
-/// (first + i))^power, at least `least` and at most `most`.
+/// (first + i))^power, at least `least` and at most `most`; i is that of the last multiple of `step`.
 struct IterationSchedule {
   double shift = 0, scale = 1, gamma = 0, power = 1, least = 0, most = 0;
   std::int64_t first = 0;
   std::int64_t passes = 1;  ///< of one iteration
+  std::int64_t step = 1;
 };
 /// value (1, f32 or f64) for pass `draw`, a number in device memory.
 inline constinit Operator<void(const IterationSchedule& schedule, const std::uint64_t* draw, Tensor& value)>

@@ -15,7 +15,8 @@ struct PriorBoxes {
 };
 
 /// y (2, rows * columns * P * 4): the boxes as (xmin, ymin, xmax, ymax), P at each position in the order of
-/// `sizes` (f64, P x 2: width and height in pixels; half as many if `denser`), then as many variances.
+/// `sizes` (f64, P x 2: width and height in pixels, or P x 4: and how far to the right and down its centre
+/// lies from that of the position; half as many if `denser`), then as many variances.
 inline constinit Operator<void(const PriorBoxes& boxes, const Tensor& sizes, Tensor& y)> prior_boxes{
     "prior_boxes"};
 

@@ -13,6 +13,10 @@ inline constinit Operator<void(const Tensor& x, const Channels& over, int k, std
                                Tensor& places, Tensor& values)>
     largest{"largest"};
 
+/// y = x at the `k` channels that places[outer, rank, inner] names at each position, 0 at all others.
+inline constinit Operator<void(const Tensor& x, const Tensor& places, const Channels& over, int k, Tensor& y)>
+    keep_places{"keep_places"};
+
 /// How a part of an axis becomes one value: the sum, the mean, or the mean of the k largest (of all if there
 /// are fewer).
 struct PartReduction {

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,8 +20,8 @@ struct ModelOptions {
   DeviceChoice device;
   int threads = 0;  ///< 0: all cores
   Phase phase = Phase::test;
-  int level = 0;
-  std::vector<std::string> stages;
+  std::optional<int> level;         ///< in place of that of the file's own state
+  std::vector<std::string> stages;  ///< besides those of the file's own state
   int iterations = 50;
   RunPrecision precision = RunPrecision::f32;
   /// Test nets: normalizations by stored statistics become a part of the convolutions before them

@@ -34,6 +34,10 @@ struct NamedNets {
 NamedNets named_nets(const caffe::SolverParameter& solver, std::size_t tests, const std::string& solver_path);
 /// The state in which the (upgraded) net is used.
 caffe::NetState state_of(const NamedNet& named, const caffe::NetParameter& net);
+/// That of a net's file that a command is given: the file's own with the command's phase, its level, if one
+/// is given, and its stages in addition.
+caffe::NetState state_of(const caffe::NetParameter& net, caffe::Phase phase, std::optional<int> level,
+                         const std::vector<std::string>& stages);
 
 /// What several processes of a run compare of a net: the number of layers, for each layer that the net's
 /// state keeps, "layer NAME of WHAT" and a checksum of its settings, but for where files are and how they are

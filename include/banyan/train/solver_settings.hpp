@@ -72,10 +72,11 @@ struct UpdateSettings {
   double weight_decay_power = 1, max_weight_decay = 0;
   bool l1 = false;         ///< regularization by L1 instead of L2
   bool decoupled = false;  ///< no part of the gradient, so apart from the history (SGD)
+  double breadth_decay = 0, kernel_shape_decay = 0, block_group_decay = 0;  ///< of groups of weights (SSL)
   LayerWise layer_wise = LayerWise::none;
   double layer_wise_eta = 0;
   bool disabled = false;  ///< parameters and history stay as they are (Intel)
-  /// Are the norms of whole parameters needed?
+  /// Are the norms of whole parameters needed, whatever the parameters?
   bool needs_norms() const { return layer_wise != LayerWise::none || rule == ops::UpdateRule::lamb; }
 };
 /// As written in a solver's `type`: SGD, Nesterov...

@@ -60,6 +60,12 @@ class Updater {
   void restore(Context& context, const caffe::SolverState& state, const std::string& origin);
 
  private:
+  /// Groups of a whole parameter's values (SSL).
+  struct Tiles {
+    ops::Tiling tiling;
+    Tensor squares;    ///< f64, of each tile; undefined where a tile is one value
+    double decay = 0;  ///< of those that decay
+  };
   /// A stretch of one parameter inside one bucket.
   struct Piece {
     int parameter;
@@ -70,6 +76,8 @@ class Updater {
     Tensor history, history2;
     Tensor squares;  ///< with rates by norms: sums of the squared values and gradients (LAMB: directions)
     Tensor gradient_squares;
+    std::vector<Tiles> decaying, held;
+    bool is_sparse() const { return !decaying.empty() || !held.empty(); }
   };
   struct Owned {
     Tensor gradient;          ///< of the whole bucket; undefined: it does not stay
@@ -79,6 +87,10 @@ class Updater {
   };
   /// Sums the squares of a piece's values and of `step` into piece.squares.
   static void measure_norms(Context& context, Piece& piece, const Tensor& step);
+  void find_tiles(Context& context, Piece& piece) const;
+  /// Its gradient after gradient_scale, 0 where values stay 0; so is the history.
+  Tensor held_gradient(Context& context, Piece& piece, const Tensor& gradient);
+  static void add_decays(Context& context, Piece& piece, Tensor& gradient);
   ops::LayerWiseRate measure(Context& context, Piece& piece, const Tensor& gradient) const;
   Tensor gradient_of(const Piece& piece) const;
   template <class Visit>
@@ -97,7 +109,13 @@ class Updater {
       sums_;  ///< of squares: one for each bucket owned here, or for each piece whose gradient does not stay
   bool notes_squares_ = false;
   Tensor direction_;  ///< of LAMB: as long as the longest piece, used by one after the other
+  Tensor scaled_;     ///< a gradient after gradient_scale: as long as the longest piece with tiles
+  ops::DeviceValue<ops::UpdateValues> values_of_scaled_;  ///< for those: gradient_scale is 1
 };
+
+/// Must buckets hold whole parameters?
+bool needs_whole_parameters(const UpdateSettings& settings,
+                            const std::vector<LearnableParameter>& parameters);
 
 /// One zeroed BlobProto for each entry of Caffe's history: all parameters in net order, statistics and frozen
 /// ones included, as often as histories_of says.

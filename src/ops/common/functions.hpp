@@ -79,6 +79,16 @@ struct ThresholdFunction {
   BANYAN_HOST_DEVICE T slope(T) const { return T(0); }
 };
 
+template <class T>
+struct SignedRootFunction {
+  T a;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return x < T(0) ? -std::sqrt(-x) : std::sqrt(x); }
+  BANYAN_HOST_DEVICE T slope(T y) const {
+    const T size = std::fabs(y);
+    return T(0.5) / (size < a ? a : size);
+  }
+};
+
 template <class T, class F>
 struct ChainRule {
   F f;
@@ -111,6 +121,8 @@ void with_functor(const Function& f, const Body& body) {
       return body(SwishFunction<A>{a});
     case Function::Kind::threshold:
       return body(ThresholdFunction<A>{a});
+    case Function::Kind::signed_root:
+      return body(SignedRootFunction<A>{a});
   }
 }
 

@@ -183,7 +183,8 @@ struct ScheduledValue {
   T* value;
   BANYAN_HOST_DEVICE void operator()(std::int64_t) const {
     const IterationSchedule& s = schedule;
-    const auto iteration = static_cast<double>(s.first + static_cast<std::int64_t>(*draw) / s.passes);
+    const std::int64_t passed = static_cast<std::int64_t>(*draw) / s.passes;
+    const auto iteration = static_cast<double>(s.first + passed / s.step * s.step);
     const double base = 1 + s.gamma * iteration;  // a negative one has no power that is no whole number
     double found = s.shift + s.scale * std::pow(base > 0 ? base : 0, s.power);
     found = found > s.least ? found : s.least;

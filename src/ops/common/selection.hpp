@@ -49,6 +49,23 @@ struct Largest {
   }
 };
 
+template <class T>
+struct KeepPlaces {
+  Channels over;
+  int k;
+  const T *x, *places;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
+    const std::int64_t first = first_class(over, position);
+    for (std::int64_t c = 0; c < over.channels; ++c) y[first + c * over.inner] = T(0);
+    const std::int64_t place = position / over.inner * k * over.inner + position % over.inner;
+    for (int rank = 0; rank < k; ++rank) {
+      const auto channel = static_cast<std::int64_t>(places[place + rank * over.inner]);
+      if (channel >= 0) y[first + channel * over.inner] = x[first + channel * over.inner];
+    }
+  }
+};
+
 /// The k of a PartReduction, and 1 / k.
 struct PartShare {
   std::int64_t count;
@@ -140,6 +157,18 @@ void largest_on(Context& context, const Tensor& x, const Channels& over, int k, 
 }
 
 template <class Backend>
+void keep_places_on(Context& context, const Tensor& x, const Tensor& places, const Channels& over, int k,
+                    Tensor& y) {
+  require_count("keep_places", x, over.outer * over.channels * over.inner);
+  require_count("keep_places", places, over.outer * k * over.inner);
+  require_alike("keep_places", x, y);
+  dispatch_float(x.dtype(), "keep_places", [&]<class T>() {
+    Backend::for_each_long(context, over.outer * over.inner, over.channels,
+                           detail::KeepPlaces<T>{over, k, x.data<T>(), places.data<T>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
 void reduce_part_on(Context& context, const Tensor& x, const Channels& over, const PartReduction& what,
                     Tensor& y) {
   detail::require_part("reduce_part", x, y, over, what);
@@ -166,6 +195,7 @@ template <class Backend>
 struct DefineSelection {
   DefineSelection() {
     largest.define(Backend::kind, &largest_on<Backend>);
+    keep_places.define(Backend::kind, &keep_places_on<Backend>);
     reduce_part.define(Backend::kind, &reduce_part_on<Backend>);
     reduce_part_backward.define(Backend::kind, &reduce_part_backward_on<Backend>);
   }

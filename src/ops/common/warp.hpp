@@ -6,6 +6,7 @@
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
 #include "ops/common/planes.hpp"
+#include "ops/common/seen_rows.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -86,26 +87,6 @@ struct WarpForward {
     const WarpPoint<T> at = over.point(flow, to.sample, to.row, to.column);
     y[i] = at.row < 0 ? T(0)
                       : warped_value(at, x + over.maps.base(to, over.pixels()), over.width, over.maps.step());
-  }
-};
-
-/// Which rows of x the pixels of one row of y come from: the first and the last, above the points.
-template <class T>
-struct WarpRows {
-  WarpMaps over;
-  const T* flow;
-  std::int32_t* rows;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    auto first = static_cast<std::int32_t>(over.height);
-    std::int32_t last = -2;
-    for (std::int64_t column = 0; column < over.width; ++column) {
-      const std::int32_t row = over.point(flow, i / over.height, i % over.height, column).row;
-      if (row < 0) continue;
-      first = row < first ? row : first;
-      last = row > last ? row : last;
-    }
-    rows[2 * i] = first;
-    rows[2 * i + 1] = last;
   }
 };
 
@@ -192,7 +173,8 @@ void warp_backward_on(Context& context, const Tensor& dy, const Tensor& flow, Te
   dispatch_float(dy.dtype(), "warp_backward", [&]<class T>() {
     const T* const moves = flow.data<T>();
     Backend::for_each_long(context, over.images * over.height, over.width,
-                           detail::WarpRows<T>{over, moves, rows.data<std::int32_t>()});
+                           detail::SeenRows<T, detail::WarpMaps>{over, over.height, over.height, over.width,
+                                                                 moves, rows.data<std::int32_t>()});
     Backend::for_each_long(
         context, over.images * over.maps.channels * over.height, over.width,
         detail::WarpBackward<T>{over, dy.data<T>(), moves, rows.data<std::int32_t>(), dx.data<T>()});

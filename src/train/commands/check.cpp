@@ -9,6 +9,7 @@
 #include "banyan/base/text.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
+#include "banyan/net/connections.hpp"
 #include "banyan/net/filter.hpp"
 #include "banyan/net/net.hpp"
 #include "banyan/train/device_choice.hpp"
@@ -70,6 +71,7 @@ class PhaseCheck {
           cat(source_.origin, ": the net has no layer for phase ", phase == Phase::train ? "TRAIN" : "TEST"));
       return;
     }
+    drop_missing_files(net_, source_.origin, findings_);
     findings_.attempt(source_.origin, [&] {
       const CheckedLayers checked = check_layers(net_, source_, options_, findings_);
       if (checked.whole && checked.all_shapes)
@@ -85,14 +87,95 @@ class PhaseCheck {
   caffe::NetParameter net_;
 };
 
+/// All that the rules of the net's layers name.
+std::set<std::string> stages_of(const caffe::NetParameter& net) {
+  std::set<std::string> stages;
+  const auto add = [&](const auto& rules) {
+    for (const caffe::NetStateRule& rule : rules) {
+      stages.insert(rule.stage().begin(), rule.stage().end());
+      stages.insert(rule.not_stage().begin(), rule.not_stage().end());
+    }
+  };
+  for (const caffe::LayerParameter& layer : net.layer()) {
+    add(layer.include());
+    add(layer.exclude());
+  }
+  return stages;
+}
+
+/// Phases, of those that are asked for, in which a net has data.
+struct DataPhases {
+  bool whole = true;  ///< every phase has some, and a layer for each blob that one reads
+  bool sound = true;  ///< so has each of `phases`
+  bool known = true;  ///< what these read, some layer of the file makes, be it with other stages
+  std::set<caffe::Phase> phases;
+};
+
+bool reads_only_known(const caffe::NetParameter& net, const caffe::NetParameter& whole) {
+  std::set<std::string> tops;
+  for (const caffe::LayerParameter& layer : whole.layer())
+    tops.insert(layer.top().begin(), layer.top().end());
+  return std::all_of(net.layer().begin(), net.layer().end(), [&](const caffe::LayerParameter& layer) {
+    return std::all_of(layer.bottom().begin(), layer.bottom().end(),
+                       [&](const std::string& bottom) { return tops.contains(bottom); });
+  });
+}
+
+DataPhases data_phases(const caffe::NetParameter& whole, const std::vector<std::string>& stages,
+                       const CheckOptions& options) {
+  DataPhases found;
+  for (const caffe::Phase phase : {caffe::TRAIN, caffe::TEST}) {
+    if (options.phase && phase_of(phase) != *options.phase) continue;
+    const caffe::NetState state = state_of(whole, phase, options.level, stages);
+    try {
+      const caffe::NetParameter net = filter_net(whole, state);
+      const bool data = has_source(net), sound = find_connection_problems(net, whole, true).empty();
+      if (data) found.phases.insert(phase);
+      found.whole = found.whole && data && sound;
+      found.sound = found.sound && (sound || !data);
+      found.known = found.known && (!data || reads_only_known(net, whole));
+    } catch (const Error&) {
+      found.whole = found.sound = false;
+    }
+  }
+  return found;
+}
+
+/// The stages that are to be given in turns, where the net needs some and none was given, not by the net
+/// itself either; {} is none. Empty: what was given is all.
+struct StageTurns {
+  std::vector<std::vector<std::string>> turns;
+  std::set<caffe::Phase> phases;  ///< in which one of them has data
+};
+
+StageTurns stage_turns(const caffe::NetParameter& net, const CheckOptions& options) {
+  StageTurns found;
+  const std::set<std::string> stages = stages_of(net);
+  if (!options.stages.empty() || net.state().stage_size() > 0 || stages.empty() ||
+      data_phases(net, {}, options).whole)
+    return found;
+  std::vector<std::vector<std::string>> turns{{}};
+  for (const std::string& stage : stages) turns.push_back({stage});
+  bool any_sound = false;
+  for (const std::vector<std::string>& turn : turns) {
+    const DataPhases sources = data_phases(net, turn, options);
+    // What a turn lacks may be for other stages that are given with it; what nothing makes is wrong.
+    if (sources.phases.empty() || (!sources.sound && sources.known)) continue;
+    any_sound = any_sound || sources.sound;
+    found.turns.push_back(turn);
+    found.phases.insert(sources.phases.begin(), sources.phases.end());
+  }
+  if (!any_sound || (found.turns.size() == 1 && found.turns[0].empty())) found.turns.clear();
+  return found;
+}
+
 /// Both phases of a net's file, or the one that is asked for; returns a few words about it.
-std::string check_net(CheckedSource source, const CheckOptions& options, Findings& findings) {
-  if (!findings.attempt(source.origin, [&] { io::upgrade_net(source.net, source.origin); })) return "a net";
+/// Nothing is said of phases without data that are `elsewhere`.
+std::string check_phases(const CheckedSource& source, const CheckOptions& options,
+                         const std::set<caffe::Phase>& elsewhere, Findings& findings) {
   std::vector<PhaseCheck> phases;
   for (const caffe::Phase phase : {caffe::TRAIN, caffe::TEST}) {
-    caffe::NetState state;
-    state.set_phase(phase);
-    add_to_state(state, options.level, options.stages);
+    const caffe::NetState state = state_of(source.net, phase, options.level, options.stages);
     phases.emplace_back(source, state, options, findings);
   }
   // A file for one phase only has no data in the other.
@@ -102,7 +185,7 @@ std::string check_net(CheckedSource source, const CheckOptions& options, Finding
       continue;
     else if (several || options.phase || has_source(phase.net()))
       phase.run();
-    else {
+    else if (elsewhere.count(phase.net().state().phase()) == 0) {
       const caffe::Phase which = phase.net().state().phase();
       const std::string stages = stages_with_data(source.net, which);
       findings.note(cat(source.origin, ": phase ", which == caffe::TRAIN ? "TRAIN" : "TEST",
@@ -112,6 +195,22 @@ std::string check_net(CheckedSource source, const CheckOptions& options, Finding
   const int trained = phases[0].net().layer_size();
   return cat("a net of ", trained, trained == 1 ? " layer" : " layers", " to train, ",
              phases[1].net().layer_size(), " to test");
+}
+
+std::string check_net(CheckedSource source, const CheckOptions& options, Findings& findings) {
+  if (!findings.attempt(source.origin, [&] { io::upgrade_net(source.net, source.origin); })) return "a net";
+  const StageTurns stages = stage_turns(source.net, options);
+  if (stages.turns.empty()) return check_phases(source, options, {}, findings);
+  std::vector<std::string> flags;
+  for (const std::vector<std::string>& turn : stages.turns) {
+    flags.push_back(turn.empty() ? "no stage" : "--stage=" + turn[0]);
+    CheckOptions with = options;
+    with.stages = turn;
+    check_phases(source, with, stages.phases, findings);
+  }
+  findings.remark(
+      cat(source.origin, ": stages choose its layers; checked with ", join(flags, ", ", " and ")));
+  return "a net with stages";
 }
 
 /// Layers, by name and type, of which a problem says that their type is not here.

@@ -1,5 +1,6 @@
 #include "check_layers.hpp"
 
+#include <filesystem>
 #include <map>
 
 #include "banyan/base/text.hpp"
@@ -84,11 +85,23 @@ class LayerCheck {
     return true;
   }
 
+  /// A program is to give them.
+  static bool lacks_shapes(const caffe::LayerParameter& layer) {
+    return layer.type() == "Input" && layer.top_size() > 0 && layer.input_param().shape_size() == 0;
+  }
+
   /// False if the shapes of what it reads cannot be known.
   bool set_up_source(Layer& layer, const caffe::LayerParameter& parameter, const Blobs& outputs) {
     std::vector<Shape> shapes = stand_in_shapes(parameter, options_.shapes);
     for (const std::string& top : parameter.top()) findings_.add_source(top);
     const std::string source = missing_source(parameter);
+    if (shapes.empty() && lacks_shapes(parameter)) {
+      findings_.note(cat(origin_, ": layer ", quoted(parameter.name()), " (Input) gives no shape for ",
+                         quoted(parameter.top(0)),
+                         ", so the layers after it were checked without their shapes; --shape=",
+                         parameter.top(0), ":N,C,H,W gives one"));
+      return false;
+    }
     if (shapes.empty() && source.empty()) {
       set_up(layer, {}, outputs);
       if (layer.traits().needs_values)
@@ -161,6 +174,27 @@ class LayerCheck {
 CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& source,
                            const CheckOptions& options, Findings& findings) {
   return LayerCheck(net, source, options, findings).run();
+}
+
+void drop_missing_files(caffe::NetParameter& net, const std::string& origin, Findings& findings) {
+  for (caffe::LayerParameter& layer : *net.mutable_layer()) {
+    const auto missing = [&](const std::string& path) {
+      if (path.empty() || std::filesystem::exists(path)) return false;
+      findings.note(cat(origin, ": layer ", quoted(layer.name()), " (", layer.type(), "): ", quoted(path),
+                        " does not exist here; checked as if it were not given"));
+      return true;
+    };
+    const caffe::SaveOutputParameter& save = layer.detection_output_param().save_output_param();
+    if (missing(save.label_map_file()) || missing(save.name_size_file()))
+      layer.mutable_detection_output_param()->clear_save_output_param();
+    const caffe::SaveOutputParameter& of_frcnn = layer.frcnn_output_param().save_output_param();
+    if (missing(of_frcnn.label_map_file()) || missing(of_frcnn.name_size_file()))
+      layer.mutable_frcnn_output_param()->clear_save_output_param();
+    if (missing(layer.detection_evaluate_param().name_size_file())) {
+      layer.mutable_detection_evaluate_param()->clear_name_size_file();
+      layer.mutable_detection_evaluate_param()->clear_resize_param();
+    }
+  }
 }
 
 }  // namespace banyan

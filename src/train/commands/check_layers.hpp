@@ -68,6 +68,9 @@ struct CheckedSource {
   std::set<std::pair<std::string, std::string>> told_layers = {};
 };
 
+/// Takes out the settings of detections that need a file which does not exist here, with a note.
+void drop_missing_files(caffe::NetParameter& net, const std::string& origin, Findings& findings);
+
 /// Connections and layers of one phase (`net`: filtered). What follows from a problem is not checked instead
 /// of complained of.
 CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& source,

@@ -22,7 +22,8 @@ void test_model(const ModelOptions& options) {
       const Blob& output = *net.outputs()[k];
       const auto values = values_of(model.context(), output.data).values;
       if (holds_detections(net, output)) {
-        detections[k].insert(detections[k].end(), values.begin(), values.end());
+        const std::vector<double> rows = detection_rows(net, output, values);
+        detections[k].insert(detections[k].end(), rows.begin(), rows.end());
         continue;
       }
       sums[k].resize(values.size());

@@ -9,6 +9,7 @@
 #include "banyan/observe/spans.hpp"
 #include "banyan/train/commands.hpp"
 #include "banyan/train/log_lines.hpp"
+#include "banyan/train/solver_nets.hpp"
 #include "train/commands/time_report.hpp"
 #include "train/missing_data.hpp"
 
@@ -100,11 +101,9 @@ SolverSettings solver_for(const ModelOptions& options) {
   caffe::NetParameter& net = *solver.mutable_train_net_param();
   net = io::read_net_text(options.model, options.unknown_fields);
   io::upgrade_net(net, options.model);
-  add_to_state(*solver.mutable_train_state(), options.level, options.stages);
-  caffe::NetState state = solver.train_state();
-  state.set_phase(caffe::TRAIN);
+  *net.mutable_state() = state_of(net, caffe::TRAIN, options.level, options.stages);
   std::map<std::string, Shape> shapes = options.shapes;
-  add_missing_data(net, state, true, shapes);
+  add_missing_data(net, net.state(), true, shapes);
   make_up_data(net, shapes);
   solver.set_base_lr(1e-6f);
   solver.set_lr_policy("fixed");

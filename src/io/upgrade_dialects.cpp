@@ -1,0 +1,160 @@
+// Types of branches that stand for several layers here, for none, or for a type with another message.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/log.hpp"
+#include "banyan/base/text.hpp"
+#include "banyan/io/upgrade.hpp"
+#include "dense_block.hpp"
+
+namespace banyan::io {
+namespace {
+
+using LayerList = google::protobuf::RepeatedPtrField<caffe::LayerParameter>;
+
+/// Of Ristretto, whose layers differ from BVLC's by their quantization_param alone.
+std::string without_ristretto(const std::string& type) {
+  if (type == "ConvolutionRistretto") return "Convolution";
+  if (type == "DeconvolutionRistretto") return "Deconvolution";
+  if (type == "FcRistretto") return "InnerProduct";
+  if (type == "LRNRistretto") return "LRN";
+  return type;
+}
+
+bool is_local(const std::string& type) {
+  return type == "LocalWeightedConvolution" || type == "LocallyConnected";
+}
+
+bool is_dialect(const caffe::LayerParameter& layer) {
+  constexpr std::array<std::string_view, 4> kTypes{"ConvolutionReLU", "DenseBlock", "ReLUPooling",
+                                                   "XCLProgram"};
+  const std::string& type = layer.type();
+  return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end() || is_local(type) ||
+         without_ristretto(type) != type;
+}
+
+class DialectUpgrade {
+ public:
+  DialectUpgrade(const std::string& origin, LayerList& layers) : origin_(origin), layers_(layers) {}
+
+  void take(caffe::LayerParameter& layer) {
+    const std::string type = layer.type();
+    if (type == "XCLProgram") {
+      warn(layer, ": it loads a program into an FPGA (fpga_caffe), and is left out");
+    } else if (type == "DenseBlock") {
+      write_out_dense_block(layer, origin_, layers_);
+    } else {
+      if (type == "ReLUPooling") add_relu(layer);
+      if (type == "ConvolutionReLU") fuse_relu(layer);
+      if (is_local(type)) become_local(layer);
+      layer.set_type(type == "ConvolutionReLU" ? "Convolution"
+                     : type == "ReLUPooling"   ? "Pooling"
+                     : is_local(type)          ? "Local"
+                                               : without_ristretto(type));
+      layers_.Add()->Swap(&layer);
+    }
+  }
+
+ private:
+  template <class... Parts>
+  void warn(const caffe::LayerParameter& layer, const Parts&... parts) const {
+    log_warning(cat(origin_, ": layer ", quoted(layer.name()), " (", layer.type(), ")", parts...));
+  }
+
+  static void fuse_relu(caffe::LayerParameter& layer) {
+    caffe::ConvolutionParameter& settings = *layer.mutable_convolution_param();
+    settings.set_relu(true);
+    if (layer.has_relu_param()) settings.set_negative_slope(layer.relu_param().negative_slope());
+    layer.clear_relu_param();
+  }
+
+  /// Of the pooling's input, which others may read as it is.
+  void add_relu(caffe::LayerParameter& pooling) {
+    if (pooling.bottom_size() != 1) return;  // Pooling refuses it
+    caffe::LayerParameter& relu = *layers_.Add();
+    relu.set_name(pooling.name() + "_relu");
+    relu.set_type("ReLU");
+    relu.add_bottom(pooling.bottom(0));
+    relu.add_top(pooling.name() + "_relu");
+    if (pooling.has_relu_param()) relu.mutable_relu_param()->Swap(pooling.mutable_relu_param());
+    pooling.clear_relu_param();
+    *relu.mutable_include() = pooling.include();
+    *relu.mutable_exclude() = pooling.exclude();
+    pooling.set_bottom(0, relu.top(0));
+  }
+
+  void become_local(caffe::LayerParameter& layer) const {
+    const bool weighted = layer.type() == "LocalWeightedConvolution";
+    const bool of_other =
+        weighted ? layer.has_locally_connected_param() : layer.has_local_weighted_convolution_param();
+    if (const char* const own = weighted ? "local_weighted_convolution_param" : "locally_connected_param";
+        layer.has_local_param() || of_other)
+      bad_input(origin_, ": layer ", quoted(layer.name()), " (", layer.type(), "): ",
+                layer.has_local_param() ? "local_param belongs to Local"
+                : weighted              ? "locally_connected_param belongs to LocallyConnected"
+                           : "local_weighted_convolution_param belongs to LocalWeightedConvolution",
+                "; ", own, " is its message");
+    layer.mutable_local_param()->Swap(weighted ? layer.mutable_local_weighted_convolution_param()
+                                               : layer.mutable_locally_connected_param());
+    layer.clear_local_weighted_convolution_param();
+    layer.clear_locally_connected_param();
+    if (weighted) layer.mutable_local_param()->set_shared_bias(true);
+  }
+
+  const std::string& origin_;
+  LayerList& layers_;
+};
+
+/// A PriorBox of FaceBoxes, whose program has the numbers in it: 16 boxes of 32, 4 of 64 and one more at each
+/// position, for which the layers beside it predict 21 boxes.
+bool has_dense_faces(const caffe::NetParameter& net, const caffe::LayerParameter& layer) {
+  const caffe::PriorBoxParameter& s = layer.prior_box_param();
+  if (layer.type() != "PriorBox" || s.has_dense_faces() || s.min_size_size() != 3 || s.max_size_size() > 0 ||
+      s.aspect_ratio_size() > 0 || layer.bottom_size() == 0 || s.min_size(0) != 32 || s.min_size(1) != 64)
+    return false;
+  return std::any_of(net.layer().begin(), net.layer().end(), [&](const caffe::LayerParameter& other) {
+    return other.type() == "Convolution" && other.bottom_size() == 1 && other.bottom(0) == layer.bottom(0) &&
+           other.convolution_param().num_output() == 4 * 21;
+  });
+}
+
+const caffe::LayerParameter* find_dense_faces(const caffe::NetParameter& net) {
+  for (const caffe::LayerParameter& layer : net.layer())
+    if (has_dense_faces(net, layer)) return &layer;
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_read_as_another(const std::string& type) {
+  caffe::NetParameter net;
+  net.add_layer()->set_type(type);
+  return needs_branch_type_upgrade(net) || needs_dialect_upgrade(net);
+}
+
+bool needs_dialect_upgrade(const caffe::NetParameter& net) {
+  return std::any_of(net.layer().begin(), net.layer().end(), is_dialect) || find_dense_faces(net) != nullptr;
+}
+
+caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string& origin) {
+  if (const caffe::LayerParameter* faces = find_dense_faces(net)) {
+    log_warning(
+        cat(origin, ": layer ", quoted(faces->name()),
+            " (PriorBox): 21 boxes at each position are predicted, as in FaceBoxes; every PriorBox is "
+            "read as its one, prior_box_param { dense_faces: true }"));
+    for (caffe::LayerParameter& layer : *net.mutable_layer())
+      if (layer.type() == "PriorBox" && !layer.prior_box_param().has_dense_faces())
+        layer.mutable_prior_box_param()->set_dense_faces(true);
+  }
+  LayerList layers;
+  layers.Swap(net.mutable_layer());
+  DialectUpgrade upgrade(origin, *net.mutable_layer());
+  for (caffe::LayerParameter& layer : layers) upgrade.take(layer);
+  return net;
+}
+
+}  // namespace banyan::io

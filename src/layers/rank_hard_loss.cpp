@@ -1,0 +1,160 @@
+// RankHardLoss (Wang, Gupta 2015; as in xiaolonw/caffe-video_triplet): features x (N x ...), labels (N). The
+// first two samples of every pair_size ones are a pair, i and p = i + 1. With d(a, b) = -a . b, candidates
+// are the samples j of another label than i's with d(i, p) - d(i, j) + margin > 0. At most neg_num of them
+// all count, of more a draw: neg_num * hard_ratio of the neg_num nearest to i, and neg_num * rand_ratio of
+// those that are left. Loss:
+//   sum over i and its j of max(0, d(i, p) - d(i, j) + margin) + max(0, d(i, p) - d(p, j) + margin)
+// by 2 neg_num N / pair_size. Every device compares the whole batch, so N devices equal one.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "banyan/ops/basic.hpp"
+#include "banyan/ops/elementwise.hpp"
+#include "banyan/tensor/values.hpp"
+#include "whole_batch_loss.hpp"
+
+namespace banyan {
+namespace {
+
+class RankHardLossLayer : public WholeBatchLossLayer {
+ public:
+  RankHardLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
+      : WholeBatchLossLayer(
+            parameter, options,
+            {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false, .differentiable_inputs = 1}) {}
+
+  void check_settings() const override {
+    if (settings().pair_size() < 2)
+      refuse("pair_size must be at least 2: a pair is a sample and the next one; found ",
+             settings().pair_size());
+    if (settings().neg_num() < 1) refuse("neg_num must be positive; found 0");
+    for (const auto& [field, ratio] :
+         {std::pair{"hard_ratio", settings().hard_ratio()}, std::pair{"rand_ratio", settings().rand_ratio()}})
+      if (!(ratio >= 0) || !std::isfinite(ratio)) refuse(field, " must be a number >= 0; found ", ratio);
+    if (!std::isfinite(settings().margin())) refuse("margin must be finite; found ", settings().margin());
+  }
+  void setup(const Blobs&, const Blobs&) override { check_settings(); }
+
+  void reshape(const Blobs& inputs, const Blobs& outputs) override {
+    const Shape &features = inputs[0]->shape, &labels = inputs[1]->shape;
+    if (features.axes() < 1 || labels.count() != features[0])
+      refuse("expected one label for each sample of ", quoted(inputs[0]->name), ", which is ",
+             features.to_string(), "; ", quoted(inputs[1]->name), " is ", labels.to_string());
+    set_output(*outputs[0], Shape{});
+  }
+
+  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
+    Context& context = *pass.context;
+    gather(pass, inputs, 2);
+    const std::int64_t total = samples(0);
+    const Batch batch{values_of(context, whole(1)).values, products_of(context)};
+    std::vector<double> weights(batch.products.size(), 0);
+    double loss = 0;
+    for (std::int64_t i = 0; i + 1 < total; i += settings().pair_size())
+      loss += add_pair(pass, batch, i, weights);
+    const std::int64_t pairs = std::int64_t{settings().neg_num()} * total / settings().pair_size();
+    const double divisor = 2 * static_cast<double>(pairs);
+    const auto scaled = [&](double value) { return pairs > 0 ? value / divisor : 0; };
+    loss = scaled(loss);
+    std::transform(weights.begin(), weights.end(), weights.begin(), scaled);
+    if (std::any_of(batch.products.begin(), batch.products.end(),
+                    [](double product) { return !std::isfinite(product); })) {
+      loss = std::numeric_limits<double>::quiet_NaN();
+      std::fill(weights.begin(), weights.end(), loss);
+    }
+    ensure(context, weights_, Shape{total, total}, dtype());
+    ensure(context, partial_, Shape{2}, DType::f64);
+    set_values(context, weights, weights_);
+    set_values(context, {loss, 0}, partial_);
+    write_share(pass, *outputs[0]);
+  }
+
+  /// The loss is a sum of products x_a . x_b times their weights.
+  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
+                const Blobs& inputs) override {
+    if (!propagate[0] || whole(0).count() == 0) return;
+    Context& context = *pass.context;
+    write_gradient(pass, 0, *inputs[0], [&](Tensor& dx) {
+      const std::int64_t total = samples(0), length = whole(0).count() / total;
+      ops::gemm(context, {false, false, total, length, total}, 1, weights_, whole(0), 0, dx);
+      ops::scale_bias(context, dx, outputs[0]->grad, none_, {1, 1, dx.count()}, {}, dx);
+    });
+  }
+
+ private:
+  struct Batch {
+    std::vector<double> labels, products;  ///< products: x_a . x_b of all samples
+  };
+
+  const caffe::RankParameter& settings() const { return parameter_.rank_param(); }
+
+  std::vector<double> products_of(Context& context) {
+    const Tensor& all = whole(0);
+    const std::int64_t total = samples(0);
+    if (all.count() == 0) return std::vector<double>(static_cast<std::size_t>(total * total), 0);
+    ensure(context, products_, Shape{total, total}, dtype());
+    ops::gemm(context, {false, true, total, total, all.count() / total}, 1, all, all, 0, products_);
+    return values_of(context, products_).values;
+  }
+
+  /// Pair i's loss; adds to the weights of the products that it consists of, both of (a, b) and (b, a).
+  double add_pair(const Pass& pass, const Batch& batch, std::int64_t i, std::vector<double>& weights) const {
+    const std::int64_t total = std::ssize(batch.labels), p = i + 1;
+    const auto add = [&](std::int64_t a, std::int64_t b, double weight) {
+      weights[a * total + b] += weight;
+      weights[b * total + a] += weight;
+    };
+    double sum = 0;
+    for (const std::int64_t j : chosen(pass, batch, i))
+      for (const std::int64_t from : {i, p}) {
+        const double loss =
+            batch.products[from * total + j] - batch.products[i * total + p] + settings().margin();
+        if (!(loss > 0)) continue;
+        sum += loss;
+        add(from, j, 1);
+        add(i, p, -1);
+      }
+    return sum;
+  }
+
+  std::vector<std::int64_t> chosen(const Pass& pass, const Batch& batch, std::int64_t i) const {
+    const std::int64_t total = std::ssize(batch.labels);
+    const double* const of_i = batch.products.data() + i * total;
+    std::vector<std::int64_t> found;
+    for (std::int64_t j = 0; j < total; ++j)
+      if (batch.labels[j] != batch.labels[i] && of_i[j] - of_i[i + 1] + settings().margin() > 0)
+        found.push_back(j);
+    const std::int64_t most = settings().neg_num();
+    if (std::ssize(found) <= most) return found;
+    std::stable_sort(found.begin(), found.end(),
+                     [&](std::int64_t a, std::int64_t b) { return of_i[a] > of_i[b]; });
+    const auto part = [&](float ratio) {
+      return static_cast<std::int64_t>(std::min(static_cast<float>(most) * ratio, float{1 << 30}));
+    };
+    const std::int64_t hard = std::min(part(settings().hard_ratio()), most);
+    const std::int64_t random = std::min(part(settings().rand_ratio()), std::ssize(found) - hard);
+    const ops::RandomKey key{pass.seed, ops::stream_of(name().c_str()),
+                             static_cast<std::uint64_t>(pass.draw)};
+    // Draws move to the front: from the nearest first, then from all that are left.
+    for (std::int64_t k = 0; k < hard + random; ++k) {
+      const std::int64_t end = k < hard ? most : std::ssize(found);
+      const ops::Philox4 bits = ops::philox(
+          key.key(), key.iteration, static_cast<std::uint64_t>(i) << 32 | static_cast<std::uint64_t>(k));
+      std::swap(found[k], found[k + bits.v[0] % static_cast<std::uint64_t>(end - k)]);
+    }
+    found.resize(hard + random);
+    return found;
+  }
+
+  Tensor products_, weights_, none_;
+};
+
+const RegisterLayer<RankHardLossLayer> registered_rank_hard_loss(
+    "RankHardLoss",
+    {.about = "pulls pairs together, away from near samples of other labels (Wang, Gupta 2015)",
+     .message = "rank_param",
+     .examples = {"pair_size: 2 neg_num: 3 hard_ratio: 0.5 rand_ratio: 0.5"}});
+
+}  // namespace
+}  // namespace banyan

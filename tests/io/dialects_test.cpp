@@ -1,0 +1,247 @@
+// Types of branches that stand for several layers, for none, or for a type with another message.
+#include "banyan/io/prototxt.hpp"
+#include "banyan/io/upgrade.hpp"
+#include "banyan/io/weights.hpp"
+#include "io_test_tools.hpp"
+
+namespace banyan::io {
+namespace {
+
+caffe::NetParameter read_dialect(const std::string& text) {
+  caffe::NetParameter net = parse_net_text(text, "test");
+  upgrade_net(net, "test");
+  return net;
+}
+
+void expect_layers(const std::string& text, const std::string& expected) {
+  EXPECT_EQ(to_text(read_dialect(text)), to_text(parse_net_text(expected, "test")));
+}
+
+TEST(Dialects, SkimCaffeFusesReLUs) {
+  expect_layers(
+      "layer { name: 'c' type: 'ConvolutionReLU' bottom: 'x' top: 'c' param { lr_mult: 2 } include { phase: "
+      "TRAIN } convolution_param { num_output: 2 kernel_size: 3 conv_mode: DIRECT_SCONV } }\n"
+      "layer { name: 'p' type: 'ReLUPooling' bottom: 'c' top: 'p' include { phase: TRAIN } pooling_param { "
+      "pool: "
+      "AVE kernel_size: 2 } }",
+      "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' param { lr_mult: 2 } include { phase: "
+      "TRAIN } "
+      "convolution_param { num_output: 2 kernel_size: 3 conv_mode: DIRECT_SCONV } }\n"
+      "layer { name: 'c_relu' type: 'ReLU' bottom: 'c' top: 'c' include { phase: TRAIN } }\n"
+      "layer { name: 'p_relu' type: 'ReLU' bottom: 'c' top: 'p_relu' include { phase: TRAIN } }\n"
+      "layer { name: 'p' type: 'Pooling' bottom: 'p_relu' top: 'p' include { phase: TRAIN } pooling_param { "
+      "pool: "
+      "AVE kernel_size: 2 } }");
+}
+
+TEST(Dialects, SkimCaffesReLUsMayLeak) {
+  const std::string leak = "relu_param { negative_slope: 0.5 } ",
+                    conv = "convolution_param { num_output: 2 kernel_size: 3 } ",
+                    pool = "pooling_param { kernel_size: 2 } ";
+  expect_layers("layer { name: 'c' type: 'ConvolutionReLU' bottom: 'x' top: 'c' " + leak + conv + "}\n" +
+                    "layer { name: 'p' type: 'ReLUPooling' bottom: 'c' top: 'p' " + leak + pool + "}",
+                "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' " + conv + "}\n" +
+                    "layer { name: 'c_relu' type: 'ReLU' bottom: 'c' top: 'c' " + leak + "}\n" +
+                    "layer { name: 'p_relu' type: 'ReLU' bottom: 'c' top: 'p_relu' " + leak + "}\n" +
+                    "layer { name: 'p' type: 'Pooling' bottom: 'p_relu' top: 'p' " + pool + "}");
+}
+
+TEST(Dialects, RistrettoAndFpgas) {
+  const std::string rest = "bottom: 'x' top: 'y' quantization_param { bw_params: 8 } ";
+  expect_layers("layer { name: 'a' type: 'ConvolutionRistretto' " + rest + "}\n" +
+                    "layer { name: 'b' type: 'DeconvolutionRistretto' " + rest + "}\n" +
+                    "layer { name: 'p' type: 'XCLProgram' xcl_name: 'a.xclbin' kernel_name: 'a' }\n" +
+                    "layer { name: 'c' type: 'FcRistretto' " + rest + "ocl_enable: true }\n" +
+                    "layer { name: 'd' type: 'LRNRistretto' " + rest + "}",
+                "layer { name: 'a' type: 'Convolution' " + rest + "}\n" +
+                    "layer { name: 'b' type: 'Deconvolution' " + rest + "}\n" +
+                    "layer { name: 'c' type: 'InnerProduct' " + rest + "ocl_enable: true }\n" +
+                    "layer { name: 'd' type: 'LRN' " + rest + "}");
+}
+
+TEST(Dialects, LocalConvolutionsHaveOneName) {
+  const std::string rest = "{ num_output: 5 kernel_size: 3 ";
+  expect_layers(
+      "layers { name: 'a' type: LOCAL_WEIGHTED_CONVOLUTION bottom: 'x' top: 'a' blobs_lr: 1 blobs_lr: 2 "
+      "local_weighted_convolution_param " +
+          rest + "} param: 'w' param: 'b' }\n" +
+          "layers { name: 'b' type: LOCAL bottom: 'a' top: 'b' local_param " + rest + "} }",
+      "layer { name: 'a' type: 'Local' bottom: 'x' top: 'a' param { name: 'w' lr_mult: 1 } param { name: "
+      "'b' lr_mult: 2 } local_param " +
+          rest + "shared_bias: true } }\n" +
+          "layer { name: 'b' type: 'Local' bottom: 'a' top: 'b' local_param " + rest + "} }");
+  expect_layers("layer { name: 'a' type: 'LocallyConnected' bottom: 'x' top: 'a' locally_connected_param " +
+                    rest + "} }",
+                "layer { name: 'a' type: 'Local' bottom: 'x' top: 'a' local_param " + rest + "} }");
+  expect_contains(
+      error_of(
+          [&] { read_dialect("layer { name: 'a' type: 'LocallyConnected' local_param " + rest + "} }"); }),
+      "test: layer \"a\" (LocallyConnected): local_param belongs to Local; locally_connected_param is "
+      "its message");
+  expect_contains(error_of([&] {
+                    read_dialect(
+                        "layer { name: 'a' type: 'LocallyConnected' "
+                        "local_weighted_convolution_param " +
+                        rest + "} }");
+                  }),
+                  "test: layer \"a\" (LocallyConnected): local_weighted_convolution_param belongs to "
+                  "LocalWeightedConvolution; locally_connected_param is its message");
+}
+
+TEST(Dialects, FaceBoxesAreFoundByTheirNumber) {
+  const auto net = [](const std::string& outputs, const std::string& sizes) {
+    return read_dialect(
+        "layer { name: 'l' type: 'Convolution' bottom: 'm' top: 'l' convolution_param { num_output: " +
+        outputs + " kernel_size: 3 } }\n" +
+        "layer { name: 'p' type: 'PriorBox' bottom: 'm' bottom: 'x' top: 'p' prior_box_param { " + sizes +
+        " } }\n" +
+        "layer { name: 'q' type: 'PriorBox' bottom: 'n' bottom: 'x' top: 'q' prior_box_param { "
+        "min_size: 256 } }");
+  };
+  const std::string sizes = "min_size: 32 min_size: 64 min_size: 128";
+  for (int i = 1; i < 3; ++i) EXPECT_TRUE(net("84", sizes).layer(i).prior_box_param().dense_faces()) << i;
+  EXPECT_FALSE(net("12", sizes).layer(1).prior_box_param().has_dense_faces());
+  EXPECT_FALSE(net("84", sizes + " aspect_ratio: 2").layer(1).prior_box_param().has_dense_faces());
+  EXPECT_FALSE(net("84", sizes + " dense_faces: false").layer(1).prior_box_param().dense_faces());
+}
+
+TEST(Dialects, ListsOfDssKeepTheLossesAndCrops) {
+  const auto net = [](const std::string& settings) {
+    return read_dialect("layer { name: 'd' type: 'ImageLabelmapData' top: 'x' top: 'y' image_data_param { " +
+                        settings +
+                        " } }\n"
+                        "layer { name: 'c' type: 'Crop' bottom: 'x' bottom: 'y' top: 'z' }\n"
+                        "layer { name: 'l' type: 'SigmoidCrossEntropyLoss' bottom: 'z' bottom: 'y' }");
+  };
+  const caffe::NetParameter edges = net("normalize: true"), stored = net("normalize: false"), hed = net("");
+  EXPECT_EQ(edges.layer(0).image_data_param().label_values(), caffe::ImageDataParameter::EDGES);
+  EXPECT_EQ(stored.layer(0).image_data_param().label_values(), caffe::ImageDataParameter::STORED);
+  EXPECT_EQ(hed.layer(0).image_data_param().label_values(), caffe::ImageDataParameter::EDGES);
+  for (const caffe::NetParameter* one : {&edges, &stored}) {
+    EXPECT_EQ(one->layer(0).type(), "ImageSegData");
+    EXPECT_FALSE(one->layer(0).image_data_param().has_normalize());
+    EXPECT_FALSE(one->layer(1).has_crop_param());
+    EXPECT_FALSE(one->layer(2).loss_param().has_class_balance());
+  }
+  EXPECT_TRUE(hed.layer(1).crop_param().automatic_offset());
+}
+
+TEST(Dialects, TheirUnknownFieldsAreTheOnlyProblem) {
+  expect_contains(error_of([] {
+                    parse_net_text("layer { name: 'p' type: 'XCLProgram' xcl_param { once: true } }", "test");
+                  }),
+                  "layer \"p\" (XCLProgram): unknown field \"xcl_param\" in LayerParameter");
+  EXPECT_TRUE(is_read_as_another("ReLU6"));
+  EXPECT_FALSE(is_read_as_another("ReLU"));
+}
+
+// ---------------------------------------------------------------- DenseBlock
+
+TEST(DenseBlocks, AreWrittenOut) {
+  const std::string in = "include { phase: TRAIN } ",
+                    conv = "bias_term: false weight_filler { type: 'msra' }";
+  const auto norm = [&](const std::string& name, const std::string& from, const std::string& specs) {
+    std::string scale = name, relu = name;
+    scale.replace(scale.find("bn"), 2, "scale");
+    relu.replace(relu.find("bn"), 2, "relu");
+    return "layer { name: '" + name + "' type: 'BatchNorm' bottom: '" + from + "' top: '" + name + "' " + in +
+           "}\n" + "layer { name: '" + scale + "' type: 'Scale' bottom: '" + name + "' top: '" + name + "' " +
+           specs + in + "scale_param { filler { value: 1 } bias_term: true bias_filler { value: 0 } } }\n" +
+           "layer { name: '" + relu + "' type: 'ReLU' bottom: '" + name + "' top: '" + name + "' " + in +
+           "}\n";
+  };
+  const std::string layer = "layer { name: 'B' type: 'DenseBlock' bottom: 'x' top: 'y' " + in,
+                    settings =
+                        "denseblock_param { numTransition: 2 growthRate: 8 initChannel: 64 "
+                        "Filter_Filler { type: 'msra' } BN_Scaler_Filler { value: 1 } "
+                        "BN_Bias_Filler { value: 0 } ",
+                    block =
+                        layer + "param { lr_mult: 1 } param { lr_mult: 2 } param { lr_mult: 3 } " + settings;
+  expect_layers(
+      block + "use_dropout: true dropout_amount: 0.2 } }",
+      norm("B/bn1", "x", "param { lr_mult: 3 } ") +
+          "layer { name: 'B/conv1' type: 'Convolution' bottom: 'B/bn1' top: 'B/conv1' param { lr_mult: 1 } " +
+          in + "convolution_param { num_output: 8 kernel_size: 3 pad: 1 " + conv + " } }\n" +
+          "layer { name: 'B/drop1' type: 'Dropout' bottom: 'B/conv1' top: 'B/conv1' " + in +
+          "dropout_param { dropout_ratio: 0.2 } }\n" +
+          "layer { name: 'B/concat1' type: 'Concat' bottom: 'x' bottom: 'B/conv1' top: 'B/concat1' " + in +
+          "}\n" + norm("B/bn2", "B/concat1", "") +
+          "layer { name: 'B/conv2' type: 'Convolution' bottom: 'B/bn2' top: 'B/conv2' param { lr_mult: 2 } " +
+          in + "convolution_param { num_output: 8 kernel_size: 3 pad: 1 " + conv + " } }\n" +
+          "layer { name: 'B/drop2' type: 'Dropout' bottom: 'B/conv2' top: 'B/conv2' " + in +
+          "dropout_param { dropout_ratio: 0.2 } }\n" +
+          "layer { name: 'B/concat2' type: 'Concat' bottom: 'B/concat1' bottom: 'B/conv2' top: 'y' " + in +
+          "}");
+  const caffe::NetParameter narrow = read_dialect(layer + settings + "use_BC: true } }");
+  ASSERT_EQ(narrow.layer_size(), 18);
+  EXPECT_EQ(narrow.layer(3).name(), "B/conv_1x11");
+  EXPECT_EQ(narrow.layer(3).convolution_param().num_output(), 32u);
+  EXPECT_EQ(narrow.layer(7).bottom(0), "B/bn_1x11");
+  expect_contains(error_of([&] { read_dialect(block + "use_BC: true use_dropout: true } }"); }),
+                  "test: layer \"B\" (DenseBlock): where use_dropout drops with use_BC is not known");
+  expect_contains(error_of([&] { read_dialect(block + "use_BC: true } }"); }),
+                  "which blob a `param` is for with use_BC is not known; write out the block's layers");
+  expect_contains(error_of([&] { read_dialect(layer + "loss_weight: 1 " + settings + "} }"); }),
+                  "loss_weight and propagate_down are for layers that it stands for");
+  std::string specs;
+  for (int i = 0; i < 9; ++i) specs += "param {} ";
+  expect_contains(error_of([&] { read_dialect(layer + specs + block.substr(layer.size()) + "} }"); }),
+                  "has 12 `param` entries but only 11 blobs");
+  expect_contains(error_of([] {
+                    read_dialect(
+                        "layer { name: 'B' type: 'DenseBlock' bottom: 'x' top: 'y' "
+                        "denseblock_param { numTransition: 0 } }");
+                  }),
+                  "numTransition and growthRate must be in [1, 10000]; found 0 and 12");
+}
+
+/// A file's block of two convolutions, the values of each blob counting up from 100 times its number.
+caffe::NetParameter block_file(const std::vector<std::vector<std::int64_t>>& shapes) {
+  caffe::NetParameter net;
+  net.add_layer()->set_name("before");
+  caffe::LayerParameter& layer = *net.add_layer();
+  layer.set_name("B");
+  layer.set_type("DenseBlock");
+  for (const std::vector<std::int64_t>& shape : shapes) {
+    std::vector<float> values;
+    std::int64_t count = 1;
+    for (const std::int64_t axis : shape) count *= axis;
+    for (std::int64_t i = 0; i < count; ++i)
+      values.push_back(static_cast<float>(100 * layer.blobs_size()) + static_cast<float>(i));
+    *layer.add_blobs() = encode_blob(shape, values.data());
+  }
+  return net;
+}
+
+TEST(DenseBlocks, TheirBlobsBecomeThoseOfTheLayers) {
+  std::vector<std::vector<std::int64_t>> shapes{{2, 3, 3, 3}, {2, 5, 3, 3}};
+  for (int kind = 0; kind < 4; ++kind)
+    for (const std::int64_t channels : {3, 5}) shapes.push_back({1, channels, 1, 1});
+  shapes.push_back({1});
+  const ModelWeights model = parse_weights(block_file(shapes).SerializeAsString(), "test");
+  ASSERT_EQ(model.layers.size(), 7u);
+  const auto expect = [&](const std::string& name, const std::string& type,
+                          const std::vector<std::pair<std::vector<std::int64_t>, float>>& blobs) {
+    const LayerWeights* layer = model.find(name);
+    ASSERT_NE(layer, nullptr) << name;
+    EXPECT_EQ(layer->type, type);
+    ASSERT_EQ(layer->blobs.size(), blobs.size());
+    for (std::size_t i = 0; i < blobs.size(); ++i) {
+      EXPECT_EQ(layer->blobs[i].shape, blobs[i].first) << name << " " << i;
+      EXPECT_EQ(layer->blobs[i].floats[0], blobs[i].second) << name << " " << i;
+    }
+  };
+  expect("B/bn1", "BatchNorm", {{{3}, 600}, {{3}, 800}, {{1}, 1000}});
+  expect("B/bn2", "BatchNorm", {{{5}, 700}, {{5}, 900}, {{1}, 1000}});
+  expect("B/scale1", "Scale", {{{3}, 200}, {{3}, 400}});
+  expect("B/scale2", "Scale", {{{5}, 300}, {{5}, 500}});
+  expect("B/conv1", "Convolution", {{{2, 3, 3, 3}, 0}});
+  expect("B/conv2", "Convolution", {{{2, 5, 3, 3}, 100}});
+  EXPECT_NE(model.find("before"), nullptr);
+  // With use_BC filters do not grow; such a block stays as it is.
+  shapes[1] = shapes[0];
+  EXPECT_EQ(parse_weights(block_file(shapes).SerializeAsString(), "test").layers.size(), 2u);
+}
+
+}  // namespace
+}  // namespace banyan::io
