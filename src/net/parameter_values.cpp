@@ -163,7 +163,8 @@ io::LayerWeights with_shared_blobs(const Net& net, int target, const io::LayerWe
 
 }  // namespace
 
-void load_weights(Net& net, const io::ModelWeights& weights, const std::string& origin) {
+std::set<int> load_weights(Net& net, const io::ModelWeights& weights, const std::string& origin) {
+  std::set<int> filled;
   std::vector<std::string> not_finite;
   for (const io::LayerWeights& source : weights.layers) {
     const int target = index_of(net.layers(), source.name);
@@ -187,6 +188,7 @@ void load_weights(Net& net, const io::ModelWeights& weights, const std::string& 
           finite = finite && std::all_of(values.begin(), values.end(), [](T x) { return std::isfinite(x); });
           copy_from_host(net.context(), values.data(), value);
         });
+        filled.insert(net.parameter_store().owner[target][s]);
       }
       if (!finite) not_finite.push_back(quoted(source.name));
     } catch (Error& error) {
@@ -198,6 +200,7 @@ void load_weights(Net& net, const io::ModelWeights& weights, const std::string& 
   if (!not_finite.empty())
     log_warning(cat(origin, ": weights that are not finite in layer ", not_finite[0],
                     not_finite.size() > 1 ? cat(" and ", not_finite.size() - 1, " more") : std::string()));
+  return filled;
 }
 
 void warn_of_missing_statistics(const Net& net) {

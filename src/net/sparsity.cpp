@@ -108,8 +108,9 @@ std::string sparsity_text(const Layer& layer, int slot) {
   return text;
 }
 
-void disconnect(ParameterStore& store, Context& context) {
-  for (LearnableParameter& parameter : store.parameters) {
+void disconnect(ParameterStore& store, const std::set<int>& loaded, Context& context) {
+  for (const int index : loaded) {
+    LearnableParameter& parameter = store.parameters[static_cast<std::size_t>(index)];
     if (parameter.sparsity.held.empty()) continue;
     std::vector<double> values = values_of(context, parameter.value).values;
     std::vector<bool> cleared(values.size());

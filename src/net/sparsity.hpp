@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 
 #include "banyan/net/parameters.hpp"
@@ -16,8 +17,9 @@ std::optional<bool> own_l1(const Layer& layer, int slot);
 /// What a sharer must say as the owner does, "" if it says nothing.
 std::string sparsity_text(const Layer& layer, int slot);
 
-/// At the start of a run, after weights were loaded: those of layers with a connectivity_mode that are near
-/// 0, or are in rows or columns of such, become 0. From then on updates leave them so.
-void disconnect(ParameterStore& store, Context& context);
+/// At the start of a run, after the store's parameters `loaded` got weights: those of layers with a
+/// connectivity_mode that are near 0, or are in rows or columns of such, become 0. From then on updates leave
+/// them so.
+void disconnect(ParameterStore& store, const std::set<int>& loaded, Context& context);
 
 }  // namespace banyan

@@ -1,6 +1,8 @@
 // Replica: set-up. Nets, data positions, exchange, initial parameters.
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 
 #include "banyan/base/error.hpp"
 #include "banyan/data/shared_batches.hpp"
@@ -194,13 +196,14 @@ void Replica::load_initial_state() {
   }
   if (peers_->first() && peers_->in_first_process()) {
     fill_parameters(*net_);
+    std::set<int> loaded;
     for (const std::string& file : run_.options.weights) {
       LOG(INFO) << log_lines::finetuning(file);
-      load_weights(*net_, io::read_weights(file), file);
+      loaded.merge(load_weights(*net_, io::read_weights(file), file));
     }
     if (!run_.resume) {
       warn_of_missing_statistics(*net_);
-      if (!run_.options.weights.empty()) disconnect(net_->parameter_store(), *context_);
+      disconnect(net_->parameter_store(), loaded, *context_);
     }
   }
   if (run_.resume) start_ = snapshots_->restore(*run_.resume);

@@ -95,7 +95,9 @@ TEST(Connectivity, HoldsWeightsThatAreNearZero) {
   w[5] = 1.01e-4;
   set_values(net.bench.context, w, store.parameters[0].value);
   set_values(net.bench.context, b, store.parameters[1].value);
-  disconnect(store, net.bench.context);
+  disconnect(store, {}, net.bench.context);
+  EXPECT_EQ(values_of(net.bench.context, store.parameters[0].value).values, w);
+  disconnect(store, {0, 1}, net.bench.context);
   w[3] = w[4] = 0;
   EXPECT_EQ(values_of(net.bench.context, store.parameters[0].value).values, w);
   EXPECT_EQ(values_of(net.bench.context, store.parameters[1].value).values, b);
@@ -109,7 +111,7 @@ TEST(Connectivity, HoldsRowsAndColumnsOfSuchWeights) {
   for (int row = 3; row < 6; ++row) w[row * 18 + 7] = 1e-5;  // a column of the second group
   w[4] = 1e-5;                                               // alone
   set_values(net.bench.context, w, store.parameters[0].value);
-  disconnect(store, net.bench.context);
+  disconnect(store, {0, 1}, net.bench.context);
   std::fill_n(w.begin() + 2 * 18, 18, 0.0);
   for (int row = 3; row < 6; ++row) w[row * 18 + 7] = 0;
   EXPECT_EQ(values_of(net.bench.context, store.parameters[0].value).values, w);

@@ -245,6 +245,10 @@ TEST(Connectivity, DisconnectsWhatIsLoadedAndGoesOnWithItWhenResumed) {
   const std::vector<double> small = weights_of(train_case(first, 1, begun), "sparse2");
   TrainingCase what = sparse_case("snapshot: 7");
   what.net.replace(what.net.find(layer), layer.size(), layer + " connectivity_mode: DISCONNECTED_ELTWISE");
+  what.net += R"(
+layer { name: 'new' type: 'InnerProduct' bottom: 'sparse1' top: 'new' connectivity_mode: DISCONNECTED_ELTWISE
+  inner_product_param { num_output: 8 weight_filler { type: 'gaussian' std: 0.0002 } } })";  // not in the
+                                                                                             // file
   TrainOptions options = options_of(what, whole, 2);
   options.weights = {begun.path() + "/out_iter_1.caffemodel"};
   ASSERT_EQ(train(options), 0);
@@ -256,6 +260,7 @@ TEST(Connectivity, DisconnectsWhatIsLoadedAndGoesOnWithItWhenResumed) {
     EXPECT_EQ(weights[i] == 0, std::abs(small[i]) < 1e-4) << i;
   }
   EXPECT_GT(zeros, 100);
+  for (const double weight : weights_of(trained, "new")) EXPECT_NE(weight, 0);
   for (const std::string end : {".caffemodel", ".solverstate"})
     std::filesystem::copy(whole.path() + "/out_iter_7" + end, again.path() + "/out_iter_7" + end);
   TrainOptions resumed = options_of(what, again, 2);

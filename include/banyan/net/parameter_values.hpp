@@ -1,6 +1,7 @@
 // Values of a net's parameters: fillers, sharing with another net, reading and writing of weights.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "banyan/io/weights.hpp"
@@ -15,8 +16,9 @@ void fill_parameters(Net& net);
 /// bad_input naming layer and shapes where parameters differ.
 void share_parameters(Net& net, Net& other, bool share_statistics);
 /// Fills parameters by layer name. Layers that exist on only one side are skipped. `origin` names the file in
-/// messages; throws bad_input naming layer, blob and both shapes where something does not fit.
-void load_weights(Net& net, const io::ModelWeights& weights, const std::string& origin);
+/// messages; throws bad_input naming layer, blob and both shapes where something does not fit. Returns which
+/// of the parameter store's parameters it filled.
+std::set<int> load_weights(Net& net, const io::ModelWeights& weights, const std::string& origin);
 /// Logs a warning if layers of a train net normalize with stored statistics (use_global_stats) and have none.
 void warn_of_missing_statistics(const Net& net);
 /// Gives layers of a file that holds shared blobs once (HDF5) those that they share in `net`, which needs no
