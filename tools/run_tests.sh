@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds and runs the tests. Without options: the formatting (where clang-format 14 is installed), the tests of the
 # optimized build, then the rooms where threads and memory are shared under the sanitizers; what takes longest goes by
-# turns, of which each commit has one of three (or BANYAN_TURN=0, 1, 2).
-#   --all       the same, with all three turns
+# turns, of which each commit has one of four (or BANYAN_TURN=0, 1, 2, 3).
+#   --all       the same, with all turns
 #   --turn      says which turn this commit has
 #   --release   the optimized build's tests only
 #   --asan      all tests with AddressSanitizer and UndefinedBehaviorSanitizer only
@@ -115,6 +115,16 @@ check() {  # preset [ctest options]
   ctest "${options[@]}"
 }
 
+# The optimized build's tests, those of rooms that have shards many in a process. CTest does not see which of them skipped
+# themselves.
+check_shards() {  # [ctest options]
+  local rooms
+  rooms=$(ctest --test-dir build/release -C Shards -L '^shards$' -N | sed -n 's/.*: \([a-z_0-9]*\)\.shard_0$/\1/p' | paste -sd '|')
+  check release -C Shards -LE "^($rooms${others})\$" "$@"
+  say "Skipped in shards"
+  grep -A 1 ': Skipped$' build/release/Testing/Temporary/LastTest.log | sed -n "s|^$root/||; /: Skipped\$/{N;s/: Skipped\n/: /p}" | sort | uniq -c || true
+}
+
 check_format() {
   say "Format"
   if ! command -v clang-format >/dev/null; then
@@ -135,13 +145,13 @@ with_tsan() {
 
 # By its name, not by how many came before it: several may come together, and not all are tested.
 commit=$(git rev-parse HEAD 2>/dev/null | head -c 8) || commit=$RANDOM
-BANYAN_TURN=${BANYAN_TURN:-$((16#$commit % 3))}
-export BANYAN_PART=$((16#$commit / 3 % 3))  # of the faults of tests/emulated_cuda/mutants.py
+BANYAN_TURN=${BANYAN_TURN:-$((16#$commit % 4))}
+export BANYAN_PART=$((16#$commit / 4 % 3))  # of the faults of tests/emulated_cuda/mutants.py
 if [ "$what" = all ]; then
   BANYAN_TURN=all
   BANYAN_PART=all
 fi
-[[ $BANYAN_TURN =~ ^([012]|all)$ ]] || { echo "run_tests: BANYAN_TURN=$BANYAN_TURN: 0, 1, 2 or all" >&2; exit 2; }
+[[ $BANYAN_TURN =~ ^([0-3]|all)$ ]] || { echo "run_tests: BANYAN_TURN=$BANYAN_TURN: 0, 1, 2, 3 or all" >&2; exit 2; }
 its_turn() { [ -n "$regex" ] || [ "$BANYAN_TURN" = all ] || [ "$BANYAN_TURN" = "$1" ]; }
 
 [[ $what =~ ^(format|turn)$ ]] || tools/install_packages.sh
@@ -180,55 +190,57 @@ case $what in
     else
       say "Format: not checked, clang-format 14 is not installed"
     fi
-    tsan='tsan-tree test_device test_parallel'
-    asan='asan test_device fuzz undefined'
-    rooms='device|sanitizers'
+    # Turn 0: threads under ThreadSanitizer. The others: memory under AddressSanitizer, and 1: emulated GPUs that check
+    # every access, 2: nets and files under AddressSanitizer, 3: whole nets. Labels give each some of what takes longest.
     tests=tests_unchecked
+    tsan=
+    asan=
+    rooms='device|sanitizers'
     others=  # labels
-    if its_turn 0; then
-      tests=tests
-    else
-      others+='|turn_0'
+    for turn in 0 1 2 3; do
+      if ! its_turn $turn; then
+        others+="|turn_$turn"
+      elif [ $turn = 0 ]; then
+        tsan='tsan-tree test_device test_parallel'
+      else
+        asan='asan test_device fuzz undefined'
+      fi
+    done
+    if its_turn 1; then tests=tests; fi
+    if its_turn 2; then
+      asan+=' test_io test_net'
+      rooms+='|io|net'
     fi
-    if its_turn 1 || its_turn 2; then
-      asan+=' test_io'
-      rooms+='|io'
-    fi
-    if its_turn 1; then
-      asan+=' test_net'
-      rooms+='|net'
-    else
-      others+='|turn_1'
-    fi
-    its_turn 2 || others+='|turn_2'
     if [ -z "$regex" ]; then
       if [ -z "$(gpus)" ]; then
         say "No GPU is here: emulated ones only"
         others+='|gpu'  # hundreds of tests, each of which would only say so
       fi
-      [ "$BANYAN_TURN" = all ] || say "Turn $BANYAN_TURN of 0, 1 and 2"
+      [ "$BANYAN_TURN" = all ] || say "Turn $BANYAN_TURN of 0, 1, 2 and 3"
     fi
     build release "$tests"
     if [ -n "$regex" ]; then
       check release
     else
       check release -R "$alone"
-      if its_turn 0; then build_ahead "$tsan" "$asan"; else build_ahead "$asan"; fi
-      check release -E "$alone" ${others:+-LE "^(${others#|})\$"}
+      build_ahead ${tsan:+"$tsan"} ${asan:+"$asan"}
+      check_shards -E "$alone"
       end_ahead
     fi
-    # shellcheck disable=SC2086 # several words each
-    if its_turn 0; then
+    if [ -n "$tsan" ]; then
+      # shellcheck disable=SC2086 # several words
       build $tsan
-      build_ahead "$asan"
+      [ -z "$asan" ] || build_ahead "$asan"
       with_tsan check tsan-tree -L '^(device|parallel)$'
       end_ahead
     fi
-    # shellcheck disable=SC2086
-    build $asan
-    BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-30} check asan -L "^($rooms)\$"
-    jobs=$((6 * cores + 1))  # each for its time, in which it gets less done
-    check asan -L '^fuzz$'
+    if [ -n "$asan" ]; then
+      # shellcheck disable=SC2086
+      build $asan
+      BANYAN_RANDOM_NETS=${BANYAN_RANDOM_NETS:-30} check asan -L "^($rooms)\$"
+      jobs=$((6 * cores + 1))  # each for its time, in which it gets less done
+      check asan -L '^fuzz$'
+    fi
     ;;
 esac
 if [ -z "$found" ] && [ -n "$regex" ] && [[ ! $what =~ ^(fuzz|format|turn)$ ]]; then
