@@ -123,7 +123,14 @@ void check_annotated(const caffe::TransformationParameter& transform,
     if (transform.has_mean_file())
       refuse("transform_param.expand_param fills with mean_value and does not go with mean_file");
   }
-  if (transform.has_resize_param()) check_resize(transform.resize_param(), layer);
+  double sum = 0;
+  for (const Resize& resize : transform.resize_param()) {
+    check_resize(resize, layer);
+    sum += resize.prob();
+  }
+  if (transform.resize_param_size() > 1 && !(sum > 0))
+    refuse("transform_param.resize_param is given ", transform.resize_param_size(),
+           " times, each with a prob of 0; one of them must have a larger one");
   for (const caffe::BatchSampler& sampler : annotations.batch_sampler()) check_sampler(sampler, layer);
   const RangeCheck check{layer, "annotated_data_param"};
   check("yolo_data_type", annotations.yolo_data_type(), 0, 1);
@@ -135,6 +142,7 @@ struct AnnotatedWriter::Steps {
   Distortion distortion;
   PixelBox part;  // of the image; beyond it are mean values
   bool whole = true;
+  const Resize* settings = nullptr;  // of `resize`
   std::optional<Resized> resize;
   Resize::Interp_mode interpolation = Resize::LINEAR;
   std::vector<ObjectBox> objects;  // in the result
@@ -154,10 +162,29 @@ AnnotatedWriter::AnnotatedWriter(const caffe::TransformationParameter& transform
       augmenter_(augmentation(transform), options.random_crop, options.seed,
                  ops::stream_of(options.layer.c_str()), options.layer),
       key_{transform.random_seed() >= 0 ? static_cast<std::uint64_t>(transform.random_seed()) : options.seed,
-           ops::stream_of((options.layer + " boxes").c_str()), 0} {
+           ops::stream_of((options.layer + " boxes").c_str()), 0},
+      sizes_key_{key_.seed, ops::stream_of((options.layer + " sizes").c_str()), 0} {
   check_annotated(transform, annotations, options.layer);
   if (annotations.has_label_map_file() && options.objects)
     labels_ = labels_of(annotations.label_map_file(), options.layer);
+}
+
+/// nullptr: none. Of several, the one that is drawn for the record's batch.
+const Resize* AnnotatedWriter::resize_of(const Record& record) const {
+  const auto& choices = transform_.resize_param();
+  if (choices.size() < 2) return choices.empty() ? nullptr : &choices[0];
+  double sum = 0;
+  for (const Resize& choice : choices) sum += choice.prob();
+  ItemDraws draws(sizes_key_, record.batch);
+  double left = draws.next() * sum;
+  const Resize* chosen = nullptr;
+  for (const Resize& choice : choices) {
+    if (choice.prob() == 0) continue;
+    chosen = &choice;
+    left -= choice.prob();
+    if (left < 0) break;
+  }
+  return chosen;
 }
 
 /// Only what is drawn and where things are: touches no pixels.
@@ -204,12 +231,13 @@ AnnotatedWriter::Steps AnnotatedWriter::plan(const Record& record, std::uint64_t
     part = {part.top + inner.top, part.left + inner.left, inner.height, inner.width};
   }
 
-  if (transform_.has_resize_param()) {
-    const Resize& resize = transform_.resize_param();
-    const bool resizes = draws.next() < resize.prob();
+  if (const Resize* const chosen = resize_of(record)) {
+    const Resize& resize = *chosen;
+    const bool resizes = draws.next() < resize.prob() || transform_.resize_param_size() > 1;
     const int modes = std::max(resize.interp_mode_size(), 1), mode = draws.below(modes);
     if (!resizes) return steps;
     if (resize.interp_mode_size() > 0) steps.interpolation = resize.interp_mode(mode);
+    steps.settings = chosen;
     steps.resize = resized(resize, part.height, part.width);
     const PixelBox& inner = steps.resize->inner;
     look_through(
@@ -242,7 +270,7 @@ Record AnnotatedWriter::pixels(const Record& record, const Steps& steps) const {
   distort(steps.distortion, image);
   image = framed(image, {part.height, part.width, top - part.top, left - part.left, Resize::CONSTANT, means});
   if (steps.resize) {
-    const Resize& resize = transform_.resize_param();
+    const Resize& resize = *steps.settings;
     const PixelBox& inner = steps.resize->inner;
     if (resize.pad_value_size() > 1 && resize.pad_value_size() != record.channels)
       bad_input("resize_param has ", resize.pad_value_size(),

@@ -78,6 +78,7 @@ void BatchAssembler::operator()(HostBatch& batch) {
     return;
   }
   if (!reader_) reader_ = source_->reader();
+  record_.batch = share.batch;
   for (std::uint64_t i = 0; i < share.count; ++i) {
     const std::uint64_t item = share.item(i);
     const std::uint64_t position = order_->record(dealing_.epoch(item), dealing_.record(item));

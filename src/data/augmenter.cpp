@@ -25,16 +25,10 @@ constexpr std::pair<const char*, const char*> kReasons[] = {
      "first layer's weights"},
     {"eigs", "lighting_noise adds AlexNet's, along the principal colours of ImageNet"},
     {"eigs_channels", "lighting_noise adds AlexNet's, along the principal colours of ImageNet"},
-    {"horizontal_stretch_lower", "original_image varies the aspect"},
-    {"horizontal_stretch_upper", "original_image varies the aspect"},
     {"noise_param", "distort_param and lighting_noise change colours"},
     {"num_labels", "image_data_param.label_dim says how many labels a line of a list has"},
     {"rand_crop_test", "tests cut the centre, so that they can be repeated"},
-    {"rand_resize_ratio_lower", "img_rand_resize_lower and _upper draw a length of the shorter side"},
-    {"rand_resize_ratio_upper", "img_rand_resize_lower and _upper draw a length of the shorter side"},
     {"short_edge", "img_rand_resize_lower and _upper draw a length of the shorter side"},
-    {"vertical_stretch_lower", "original_image varies the aspect"},
-    {"vertical_stretch_upper", "original_image varies the aspect"},
 };
 
 /// Every field that is set must take effect here (or be one that cannot change the result).

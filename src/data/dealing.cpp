@@ -35,6 +35,7 @@ Share Dealing::deal(std::uint64_t first) const {
   Share share;
   share.first = first + rank;
   share.stride = devices;
+  share.batch = first;
   share.count = all > rank ? (all - rank - 1) / devices + 1 : 0;
   share.consumed = end;
   share.ends_epoch = epoch(end) > epoch(first);
@@ -91,7 +92,7 @@ Share ShareSequence::next() {
 Share ShareSequence::next_whole() {
   const auto devices = static_cast<std::uint64_t>(dealing_.rule().devices);
   Share share;
-  share.first = first_;
+  share.first = share.batch = first_;
   share.count = dealing_.batch_end(first_) - first_;
   // One step of all devices: batches turn - rank to turn - rank + devices - 1. Device 0, which logs, has the
   // first.

@@ -58,6 +58,7 @@ InputRates measure_parts(const InputPipeline& pipeline, int batches, const std::
   for (int batch = -kWarmUp; batch < batches && !(batch > 0 && stop()); ++batch) {
     if (batch == 0) rates = {};
     const Share share = shares.next();
+    record.batch = share.batch;
     for (std::uint64_t i = 0; i < share.count; ++i) {
       const std::uint64_t item = share.item(i);
       const std::uint64_t position =

@@ -29,6 +29,12 @@ caffe::TransformationParameter without_parts(caffe::TransformationParameter sett
   settings.clear_lighting_noise();
   settings.clear_img_rand_resize_lower();
   settings.clear_img_rand_resize_upper();
+  settings.clear_rand_resize_ratio_lower();
+  settings.clear_rand_resize_ratio_upper();
+  settings.clear_vertical_stretch_lower();
+  settings.clear_vertical_stretch_upper();
+  settings.clear_horizontal_stretch_lower();
+  settings.clear_horizontal_stretch_upper();
   settings.clear_random_resize_param();
   settings.clear_random_aspect_ratio_param();
   settings.clear_flow();
@@ -43,12 +49,36 @@ using Transform = caffe::TransformationParameter;
 /// What makes parts, for messages.
 constexpr const char* kParts =
     "fix_crop, multi_scale, original_image, random_aspect_ratio_param and random sizes (random_resize_param, "
-    "img_rand_resize_lower and _upper)";
+    "img_rand_resize_lower and _upper, rand_resize_ratio and stretches)";
 using Interpolation = caffe::ResizeParameter::Interp_mode;
 
+bool has_length(const Transform& settings) {
+  return settings.img_rand_resize_lower() > 0 || settings.img_rand_resize_upper() > 0;
+}
+
+/// Factors of NVIDIA's, which have no effect unless both of their limits are positive.
+RandomFactor factor(double lower, double upper) {
+  return lower > 0 && upper > 0 ? RandomFactor{lower, upper} : RandomFactor{};
+}
+RandomFactor height_factor(const Transform& settings) {
+  return factor(settings.vertical_stretch_lower(), settings.vertical_stretch_upper());
+}
+RandomFactor width_factor(const Transform& settings) {
+  return factor(settings.horizontal_stretch_lower(), settings.horizontal_stretch_upper());
+}
+/// Without effect unless it starts from 1 and goes further.
+RandomFactor aspect_factor(const Transform& settings) {
+  const double lower = settings.rand_resize_ratio_lower(), upper = settings.rand_resize_ratio_upper();
+  return lower >= 1 && upper > 1 ? RandomFactor{lower, upper} : RandomFactor{};
+}
+
+bool has_factor(const Transform& settings) {
+  return height_factor(settings).changes() || width_factor(settings).changes() ||
+         aspect_factor(settings).changes();
+}
+
 bool has_side(const Transform& settings) {
-  return settings.img_rand_resize_lower() > 0 || settings.img_rand_resize_upper() > 0 ||
-         settings.has_random_resize_param();
+  return has_length(settings) || has_factor(settings) || settings.has_random_resize_param();
 }
 
 Interpolation interpolation(Transform::InterpolationAlgo algorithm) {
@@ -77,6 +107,10 @@ RandomSide side_of(const Transform& settings) {
   } else {
     side.shortest = settings.img_rand_resize_lower();
     side.longest = settings.img_rand_resize_upper();
+    side.aspect = aspect_factor(settings);
+    side.height = height_factor(settings);
+    side.width = width_factor(settings);
+    side.enlarges = settings.allow_upscale();
     if (settings.has_interpolation_algo_down())
       side.smaller = interpolation(settings.interpolation_algo_down());
     if (settings.has_interpolation_algo_up()) side.larger = interpolation(settings.interpolation_algo_up());
@@ -117,7 +151,20 @@ void check_aspect(const Transform& settings, const std::string& layer) {
     refuse(".resize_param may hold one interp_mode and nothing else");
 }
 
+void check_factor(const char* name, double lower, double upper, const std::string& layer) {
+  constexpr double kMost = 1000;
+  if (!(lower >= 0 && lower <= kMost && upper >= 0 && upper <= kMost) || (lower > upper && upper > 0))
+    bad_input("layer ", quoted(layer), ": transform_param.", name, "_lower and _upper must be from 0 to ",
+              kMost, ", the smaller one first, not ", lower, " and ", upper);
+}
+
 void check_side(const Transform& settings, const std::string& layer) {
+  check_factor("rand_resize_ratio", settings.rand_resize_ratio_lower(), settings.rand_resize_ratio_upper(),
+               layer);
+  check_factor("vertical_stretch", settings.vertical_stretch_lower(), settings.vertical_stretch_upper(),
+               layer);
+  check_factor("horizontal_stretch", settings.horizontal_stretch_lower(), settings.horizontal_stretch_upper(),
+               layer);
   const bool intel = settings.has_random_resize_param();
   if ((settings.has_interpolation_algo_down() || settings.has_interpolation_algo_up()) &&
       (intel || !has_side(settings)))
@@ -127,14 +174,18 @@ void check_side(const Transform& settings, const std::string& layer) {
   if (!has_side(settings)) return;
   const auto refuse = [&](const auto&... why) {
     bad_input("layer ", quoted(layer), ": transform_param.",
-              intel ? "random_resize_param" : "img_rand_resize_lower and _upper", why...);
+              intel                  ? "random_resize_param"
+              : has_length(settings) ? "img_rand_resize_lower and _upper"
+                                     : "rand_resize_ratio and stretches",
+              why...);
   };
   constexpr std::int64_t kMost = 1 << 15;
   const RandomSide side = side_of(settings);
-  if (intel && (settings.img_rand_resize_lower() > 0 || settings.img_rand_resize_upper() > 0))
-    refuse(" and img_rand_resize_lower say the same: give one of them");
+  if (intel && has_length(settings)) refuse(" and img_rand_resize_lower say the same: give one of them");
+  if (intel && has_factor(settings)) refuse(" cannot be combined with rand_resize_ratio and stretches");
   if (settings.multi_scale() || settings.original_image() || settings.fix_crop())
     refuse(" cannot be combined with multi_scale, original_image or fix_crop");
+  if (!intel && !has_length(settings)) return;
   if (side.shortest < 1 || side.shortest > side.longest || side.longest > kMost)
     refuse(" must be lengths from 1 to ", kMost, ", the smaller one first, not ", side.shortest, " and ",
            side.longest);
@@ -189,15 +240,43 @@ RandomParts::RandomParts(const caffe::TransformationParameter& settings)
   if (settings.has_random_aspect_ratio_param()) aspect_ = aspect_of(settings.random_aspect_ratio_param());
 }
 
-PixelBox RandomParts::size_of(int height, int width, std::int64_t length) const {
+PixelBox RandomParts::size_of(int height, int width, ItemDraws* draws) const {
+  const auto drawn = [&](const RandomFactor& factor) {
+    if (!factor.changes()) return 1.0;
+    return draws != nullptr ? draws->between(factor.least, factor.most) : (factor.least + factor.most) / 2;
+  };
   const int shorter = std::min(height, width);
-  const double part = static_cast<double>(crop_) * shorter / static_cast<double>(length);
-  const int rows = std::clamp(static_cast<int>(std::lround(part)), 1, shorter);
-  return {0, 0, rows, rows};
+  double rows = height, columns = width;  // of the whole image
+  if (side_->longest > 0) {
+    const auto lengths = static_cast<int>(side_->longest - side_->shortest + 1);
+    const std::int64_t length =
+        draws != nullptr ? side_->shortest + draws->below(lengths) : (side_->shortest + side_->longest) / 2;
+    rows = static_cast<double>(height) * static_cast<double>(length) / shorter;
+    columns = static_cast<double>(width) * static_cast<double>(length) / shorter;
+  }
+  if (side_->aspect.changes()) {
+    const double shape = drawn(side_->aspect);
+    const bool is_high = height != width ? height > width : draws != nullptr && draws->below(2) == 0;
+    (is_high ? rows : columns) = (is_high ? columns : rows) * shape;
+  }
+  rows *= drawn(side_->height);
+  columns *= drawn(side_->width);
+  const auto limited = [&](double side, int own) {
+    const double enough = std::max<double>(side, crop_);
+    return side_->enlarges ? enough : std::min<double>(enough, own);
+  };
+  rows = limited(rows, height);
+  columns = limited(columns, width);
+  const double more =
+      std::max(1.0, crop_ / std::min(rows, columns));  // where the image is smaller than the crop
+  const auto part = [&](int own, double side) {
+    return std::clamp(static_cast<int>(std::lround(crop_ * (own / (side * more)))), 1, own);
+  };
+  return {0, 0, part(height, rows), part(width, columns)};
 }
 
 PixelBox RandomParts::centre(int height, int width) const {
-  PixelBox box = size_of(height, width, (side_->shortest + side_->longest) / 2);
+  PixelBox box = size_of(height, width, nullptr);
   box.top = (height - box.height) / 2;
   box.left = (width - box.width) / 2;
   return box;
@@ -206,7 +285,8 @@ PixelBox RandomParts::centre(int height, int width) const {
 void RandomParts::resize(Image& part, Image& scratch) const {
   if (part.height == crop_ && part.width == crop_) return;
   if (side_)
-    resize_image(part, crop_, crop_, part.height > crop_ ? side_->smaller : side_->larger, scratch);
+    resize_image(part, crop_, crop_,
+                 part.height >= crop_ && part.width >= crop_ ? side_->smaller : side_->larger, scratch);
   else if (aspect_)
     resize_image(part, crop_, crop_, aspect_->how, scratch);
   else
@@ -247,8 +327,7 @@ PixelBox RandomParts::draw(int height, int width, ItemDraws& draws) const {
     return anywhere(shorter, shorter);
   }
   if (side_) {
-    const auto lengths = static_cast<int>(side_->longest - side_->shortest + 1);
-    const PixelBox box = size_of(height, width, side_->shortest + draws.below(lengths));
+    const PixelBox box = size_of(height, width, &draws);
     return anywhere(box.height, box.width);
   }
   int rows = crop_, columns = crop_;

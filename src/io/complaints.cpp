@@ -185,6 +185,8 @@ std::string Complaints::in_words(const std::string& message) {
     at_ = move_to_name(text_, at_, name);
     return cat("\"", name, "\" is given twice, but can be given only once here");
   }
+  if (const std::string type = type_of_new_format(message); !type.empty())
+    return cat("`layers` is the old format, which has no ", quoted(type, 60), ": write `layer`");
   std::string words = message;
   while (!words.empty() && words.back() == '.') words.pop_back();
   const std::size_t got = words.find(", got: ");
@@ -195,6 +197,18 @@ std::string Complaints::in_words(const std::string& message) {
   }
   words[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(words[0])));
   return words;
+}
+
+/// A type in quotes, such as "Data", where `layers` has words in capitals; "" if the message is about
+/// something else.
+std::string Complaints::type_of_new_format(const std::string& message) const {
+  constexpr std::string_view kStart = "Expected integer or identifier, got: ";
+  const std::vector<TextBlock> blocks = blocks_around(text_, at_.offset);
+  if (message.rfind(kStart, 0) != 0 || blocks.empty() || blocks.back().name != "layers") return "";
+  const std::string type = value_in(text_, blocks.back(), "type");
+  const bool is_it = message.compare(kStart.size(), std::string::npos, cat('"', type, '"')) == 0 ||
+                     message.compare(kStart.size(), std::string::npos, cat("'", type, "'")) == 0;
+  return is_it ? type : "";
 }
 
 std::string Complaints::unknown_field(const std::string& type_name, const std::string& field) {

@@ -47,6 +47,7 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   Complaint reworded(int line, int column, const std::string& message);
   std::string with_place(const std::string& words) const;
   std::string in_words(const std::string& message);
+  std::string type_of_new_format(const std::string& message) const;
   std::string unknown_field(const std::string& type_name, const std::string& field);
   std::string missing_type(const std::string& field);
   TextBlock layer_around() const;

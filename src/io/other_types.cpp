@@ -14,16 +14,10 @@ namespace banyan::io {
 namespace {
 
 constexpr const char* kC3dDeconvolution = "C3D's nets with deconvolutions";
-constexpr const char* kFlowPairs =
-    "transform_param crops, mirrors and changes colours of single images; augment pairs with their flow "
-    "beforehand and read them with HDF5Data";
 constexpr const char* kLmdb = "convert the data to LMDB (convert_imageset) and read it with Data";
 constexpr const char* kMatlab = "Banyan reads and writes no files of MATLAB";
 constexpr const char* kOneNet =
     "it divides a net among machines; remove it: here every device holds the whole net";
-constexpr const char* kRefine =
-    "it refines finished scores; run it on the net's outputs afterwards. Training through it, where a loss "
-    "follows, is not possible here";
 constexpr const char* kUndescribed =
     "no description says what it computes; only a layer written in C++ (docs/new_layer.md) can take its "
     "place";
@@ -45,10 +39,6 @@ constexpr std::array kOthers{
     OtherType{"CCCP", "caffe-public (Network in Network)",
               "it is a 1 x 1 Convolution whose num_output is that of each group; write a Convolution with "
               "kernel_size: 1 and num_output times group"},
-    OtherType{
-        "CPMData", "OpenPose",
-        "it draws maps of joints from records of its own; draw them beforehand and read images and maps "
-        "with HDF5Data"},
     OtherType{"CReLU", "branches of Caffe",
               "Power with scale: -1, Concat with the maps themselves and ReLU compute the same"},
     OtherType{"CTCDecoder", "a branch for reading text",
@@ -62,17 +52,15 @@ constexpr std::array kOthers{
               "deform images and labels beforehand and read them with HDF5Data"},
     OtherType{"CrossCorrelation", "branches for tracking",
               "no operator convolves maps with other maps as weights"},
-    OtherType{"CustomData", "FlowNet2",
-              "it reads pairs of images with their flow from its own records; write them as HDF5 files and "
-              "read them with HDF5Data"},
-    OtherType{"DataAugmentation", "FlowNet2", kFlowPairs},
     OtherType{
         "DeformConv", "branches of Caffe",
         "DeformableConvolution takes its offsets as a second input; write a Convolution that makes them"},
     OtherType{
         "DeformablePSROIPooling", "Deformable R-FCN",
         "no operator moves bins by learned offsets; PSROIPooling and ROIAlign take them where they are"},
-    OtherType{"DenseCRF", "DeepLab", kRefine},
+    OtherType{"DenseCRF", "DeepLab",
+              "it refines finished scores; run it on the net's outputs afterwards, or put a "
+              "MultiStageMeanfield (CRF-RNN) into the net, through which it can be trained"},
     OtherType{
         "DomainTransform", "DeepLab",
         "its filter passes over one pixel after the other, for which there is no operator; train without "
@@ -82,12 +70,10 @@ constexpr std::array kOthers{
     OtherType{"DriveData", "VPGNet",
               "it makes maps of labels from records of its own; make them beforehand and read images and "
               "maps with HDF5Data"},
-    OtherType{"FlowAugmentation", "FlowNet2", kFlowPairs},
     OtherType{
         "GeneralTripletLoss", "caffe-windows",
         "it takes distances to the centres of all classes; TripletLoss, which is near, compares triplets "
         "of samples, and CenterLoss draws them to the centres of their classes"},
-    OtherType{"GenerateAugmentationParameters", "FlowNet2", kFlowPairs},
     OtherType{"GroupNorm", "branches of Caffe",
               "Reshape into as many channels as groups, MVN, Reshape back and Scale compute the same"},
     OtherType{"HardSwish", "branches for MobileNets",
@@ -132,13 +118,14 @@ constexpr std::array kOthers{
               "MultiBoxLoss with mining_type: MAX_NEGATIVE chooses hard examples"},
     OtherType{"MultiLabelData", "branches of Caffe",
               "ImageData with label_dim reads a list of images with several labels of each"},
-    OtherType{"MultiLabelImageData", "caffe-windows",
-              "ImageData with label_dim reads several labels of each image"},
-    OtherType{"MultiStageMeanfield", "CRF-RNN", kRefine},
     OtherType{"Nms", "OpenPose",
               "it looks for peaks in finished maps; do so on the net's outputs afterwards"},
     OtherType{"Noise", "BVLC's opencl branch and caffe-windows",
               "a DummyData layer with a gaussian data_filler, added by Eltwise, is noise"},
+    OtherType{
+        "OPData", "OpenPose",
+        "it mixes several sets of records, on backgrounds of another; CPMData reads one set, of people with "
+        "the joints of COCO or MPI"},
     OtherType{"Python", "BVLC Caffe",
               "layers in Python are programs of their own, and Banyan runs no Python code: write what one "
               "computes as layers that there are, or as one in C++ (docs/new_layer.md); Input, HDF5Data, or "
@@ -146,14 +133,10 @@ constexpr std::array kOthers{
     OtherType{"RBMInnerProduct", "branches for Boltzmann machines",
               "they are not trained by the gradient of a loss; an autoencoder of InnerProduct, Sigmoid and "
               "SigmoidCrossEntropyLoss is"},
-    OtherType{
-        "ROIWarping", "MNC",
-        "ROIAlign takes bilinear values of the regions too, but passes no gradient to their coordinates"},
     OtherType{"RemoteData", "Intel's Caffe",
               "it asks another machine for its data; every machine reads its own here, as with Data"},
     OtherType{"Rescale", "a branch for skeletons",
               "its ports disagree about values outside the receptive field; rescale such labels beforehand"},
-    OtherType{"Resize", "branches of Caffe", "Interp resizes maps"},
     OtherType{"SVRLoss", "branches of Caffe", "SmoothL1Loss and L1Loss grow linearly with the error, too"},
     OtherType{"SequenceData", "yjxiong's Caffe (UntrimmedNets)",
               "it reads lists of shots; VideoData reads snippets of whole videos"},
@@ -165,9 +148,6 @@ constexpr std::array kOthers{
               "transform_param vary the data instead"},
     OtherType{"TRT", "NVIDIA's Caffe",
               "it runs TensorRT inside of a net; remove it: trainer test runs the layers themselves"},
-    OtherType{"Tiling", "VPGNet",
-              "Reshape into N x C x t x t x H x W, Permute with order: [0, 1, 4, 2, 5, 3] and Reshape back "
-              "compute the same"},
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kUndescribed},
     OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
     OtherType{"VideoSegmentationData", kC3dDeconvolution,

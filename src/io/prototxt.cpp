@@ -40,6 +40,8 @@ void mend_old_types(std::string& text) {
 struct ReadText {
   std::string text;
   std::vector<TextSpan> added;
+  bool early = false;      // it had rules of early files
+  bool pose_data = false;  // it had CPMData's settings as convolutional pose machines write them
 
   void insert(std::size_t at, const std::string& more) {
     for (TextSpan& span : added)
@@ -67,6 +69,7 @@ void mend_old_rules(ReadText& read) {
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
     const std::vector<TextSpan> rules = fields_in(read.text, *block, {"phase", "stage"});
     if (rules.empty() || has_field(read.text, *block, {"include", "exclude"})) continue;
+    read.early = true;
     std::string rest;
     for (std::size_t k = 1; k < rules.size(); ++k) {
       rest += " " + read.text.substr(rules[k].begin, rules[k].end - rules[k].begin);
@@ -84,9 +87,31 @@ void mend_test_stages(ReadText& read) {
   const std::vector<TextSpan> stages = fields_in(read.text, solver, {"test_stage"});
   if (has_field(read.text, solver, {"test_state"})) return;
   for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
+    read.early = true;
     read.insert(stage->end, " }");
     read.blank(stage->begin, stage->begin + std::string_view("test_").size());
     read.insert(stage->begin, "test_state { ");
+  }
+}
+
+/// In convolutional pose machines, CPMData has `cpmdata_param { }` and `transform_param { }`; here, as in
+/// OpenPose, `data_param { }` and `cpm_transform_param { }`.
+void mend_pose_data(ReadText& read) {
+  const std::vector<TextBlock> blocks = blocks_named(read.text, {"cpmdata_param", "transform_param"});
+  for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
+    const std::vector<TextBlock> around = blocks_around(read.text, block->begin);
+    if (around.size() < 2) continue;
+    const TextBlock& layer = around[around.size() - 2];
+    const bool settings = block->name == "cpmdata_param";
+    if (value_in(read.text, layer, "type") != "CPMData" ||
+        (!settings && has_field(read.text, layer, {"cpm_transform_param"})))
+      continue;
+    const std::size_t name = read.text.rfind(block->name, block->begin);
+    if (settings)
+      read.blank(name, name + std::string_view("cpm").size());
+    else
+      read.insert(name, "cpm_");
+    read.pose_data = true;
   }
 }
 
@@ -107,11 +132,12 @@ ReadText readable_text(std::string_view text, const pb::Descriptor& root, const 
     bad_input(origin, ": expected text (.prototxt), found a binary file");
   }
   refuse_merge(text, origin);
-  ReadText read{std::string(text), {}};
+  ReadText read{std::string(text), {}, false, false};
   if (text.find("layers") != std::string_view::npos) {
     mend_old_types(read.text);
     mend_old_rules(read);
   }
+  if (text.find("CPMData") != std::string_view::npos) mend_pose_data(read);
   // The parser takes no separator after a field that it does not know.
   for (const std::size_t place : field_separators(read.text)) read.text[place] = ' ';
   if (&root == caffe::SolverParameter::descriptor() && text.find("test_stage") != std::string_view::npos)
@@ -151,8 +177,11 @@ void parse_text(std::string_view text, const std::string& origin, pb::Message& m
   if (!complaints.errors().empty()) bad_input(complaints.errors().front().text);
   if (!parsed) bad_input(origin, ": not a readable ", message.GetDescriptor()->name());
   for (const Complaint& warning : complaints.warnings()) log_warning(warning.text + "; ignored");
-  if (!read.added.empty())
+  if (read.early)
     log_info(origin + ": read phase, stage and test_stage of early files as include and test_state");
+  if (read.pose_data)
+    log_info(origin +
+             ": read cpmdata_param and transform_param of CPMData as data_param and cpm_transform_param");
 }
 
 TextProblems find_text_problems(std::string_view text, const std::string& origin, pb::Message& message) {

@@ -80,6 +80,7 @@ constexpr std::pair<V1LayerParameter::LayerType, const char*> kTypesOfBranches[]
     {V1LayerParameter::LOCAL_WEIGHTED_CONVOLUTION, "LocalWeightedConvolution"},
     {V1LayerParameter::MAT_READ, "MatRead"},
     {V1LayerParameter::MAT_WRITE, "MatWrite"},
+    {V1LayerParameter::MULTI_STAGE_MEANFIELD, "MultiStageMeanfield"},
     {V1LayerParameter::NORMALIZE, "Normalize"},
     {V1LayerParameter::POOLING3D, "Pooling"},
     {V1LayerParameter::PRELU, "PReLU"},

@@ -1,6 +1,8 @@
 // Types of branches that compute what a layer here computes.
 #include <algorithm>
+#include <fstream>
 #include <map>
+#include <sstream>
 #include <utility>
 
 #include "banyan/base/error.hpp"
@@ -65,6 +67,31 @@ void follow_edges(caffe::NetParameter& net) {
     if (layer.type() == "Crop" && !layer.has_crop_param())
       layer.mutable_crop_param()->set_automatic_offset(true);
   }
+}
+
+/// How many words the first line of a list has after its path; 0: it cannot be read.
+std::uint32_t labels_of_list(const std::string& path) {
+  std::ifstream list(path);
+  std::string line, word;
+  std::uint32_t words = 0;
+  if (!std::getline(list, line)) return 0;
+  for (std::istringstream from(line); from >> word;) ++words;
+  return words > 0 ? words - 1 : 0;
+}
+
+/// PG-CNN's, with a message of its own, and caffe-windows', which has as many labels as the list's first
+/// line.
+void become_image_data(caffe::LayerParameter& layer) {
+  if (layer.has_multi_label_image_data_param())
+    layer.mutable_image_data_param()->Swap(layer.mutable_multi_label_image_data_param());
+  layer.clear_multi_label_image_data_param();
+  caffe::ImageDataParameter& images = *layer.mutable_image_data_param();
+  if (images.has_label_num()) images.set_label_dim(images.label_num());
+  images.clear_label_num();
+  if (!images.has_label_dim() && !images.has_label_size())
+    if (const std::uint32_t labels = labels_of_list(images.source()); labels > 0)
+      images.set_label_dim(labels);
+  layer.set_type("ImageData");
 }
 
 /// DeconvNet's counts single positions as Accuracy does.
@@ -157,6 +184,7 @@ Become other_form(const caffe::LayerParameter& layer) {
   if (type == "CuDNNConvolution") return [](caffe::LayerParameter& l) { l.set_type("Convolution"); };
   if (type == "CuDNNDeconvolution") return [](caffe::LayerParameter& l) { l.set_type("Deconvolution"); };
   if (type == "EltwiseAccuracy") return become_accuracy;
+  if (type == "MultiLabelImageData") return become_image_data;
   if (type == "BoxData") return become_annotated_data;
   if (is_of_yolo(layer)) return become_yolo_output;
   if (type == "TripletLoss" && layer.bottom_size() == 4) return compare_three;
@@ -201,10 +229,18 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
            ": read as AnnotatedData, whose labels are rows of 8 with classes from 1. In training, YOLO's "
            "branch cuts parts of 71 to 100 % out of the images; here annotated_data_param.batch_sampler and "
            "transform_param.resize_param do so if they are given");
+    if (become == become_image_data && layer.has_multi_label_image_data_param() &&
+        layer.has_image_data_param())
+      bad_input(origin, ": layer ", quoted(layer.name()), " (", layer.type(),
+                ") has multi_label_image_data_param and image_data_param; give one of the two");
     if (become == become_power && std::exchange(single, &layer) == nullptr)
       warn(layer, " has one input, as in FlowNet; it and others like it are read as Power");
     edges = edges || of_hed;
     become(layer);
+    const caffe::ImageDataParameter& images = layer.image_data_param();
+    if (become == become_image_data && !images.has_label_dim() && !images.has_label_size())
+      warn(layer, ": its list, ", quoted(images.source()),
+           ", cannot be read and label_dim is missing: one label of each image");
   }
   if (edges) follow_edges(net);
   return net;

@@ -37,7 +37,10 @@ class AnnotatedDataLayer : public DataLayer {
 };
 
 const RegisterLayer<AnnotatedDataLayer> registered_annotated_data(
-    "AnnotatedData", {"images with boxes around objects (SSD)", "annotated_data_param", {}});
+    "AnnotatedData", {.about = "images with boxes around objects (SSD)",
+                      .message = "annotated_data_param",
+                      .examples = {},
+                      .further = {"data_param"}});
 
 }  // namespace
 

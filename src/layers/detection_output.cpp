@@ -7,8 +7,9 @@
 // Of each class but the background, the boxes whose confidence is above confidence_threshold go through
 // non-maximum suppression; keep_top_k of an image remain, in the order of their classes, then confidences.
 // The output is 1 x 1 x (N K) x 7, K rows for each image: item, label, confidence, xmin, ymin, xmax, ymax as
-// fractions of the image, not cut off at its border. K is the most that can remain, because memory is planned
-// before the data is known; rows left over hold the item and then -1 (SSD has them only if nothing remains).
+// fractions of the image, not cut off at its border unless clip (OpenCV) says so before suppression. K is the
+// most that can remain, because memory is planned before the data is known; rows left over hold the item and
+// then -1 (SSD has them only if nothing remains).
 //
 // With use_polygon (TextBoxes++) locations have 12 numbers in place of 4, of a box and of a quadrilateral,
 // whose corners are 8 further columns: x1, y1 ... x4, y4. The boxes decide what remains.
@@ -43,6 +44,10 @@ class DetectionOutputLayer : public Layer {
     if (s.keep_top_k() == 0) refuse("keep_top_k must be positive, or -1 for all");
     suppression_ = read_suppression(s.nms_param(), start_of_messages(*this));
     code_ = {s.code_type(), !s.variance_encoded_in_target()};
+    if (!s.normalized_bbox() || s.loc_pred_transposed() || !s.group_by_classes())
+      refuse(
+          "normalized_bbox: false, loc_pred_transposed: true and group_by_classes: false (OpenCV) are not "
+          "supported");
     if (s.visualize() && options().rank == 0)
       log_warning(cat(start_of_messages(*this),
                       "visualize is ignored: the boxes are in the output and nothing is drawn"));
@@ -105,8 +110,10 @@ std::vector<Detection> DetectionOutputLayer::detect(std::int64_t item, const std
   std::vector<std::vector<Box>> boxes(boxes_);
   for (std::int64_t b = 0; b < boxes_; ++b) {
     if (boxes_ > 1 && is_background(b)) continue;
-    for (std::int64_t p = 0; p < predictions_.priors; ++p)
-      boxes[b].push_back(code_.decode(refined[p], &locations[numbers_ * ((first + p) * boxes_ + b)]));
+    for (std::int64_t p = 0; p < predictions_.priors; ++p) {
+      const Box box = code_.decode(refined[p], &locations[numbers_ * ((first + p) * boxes_ + b)]);
+      boxes[b].push_back(settings_.clip() ? clipped(box) : box);
+    }
   }
   std::vector<Detection> found;
   std::vector<double> scores(predictions_.priors);

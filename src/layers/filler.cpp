@@ -15,7 +15,8 @@ namespace {
 
 const std::vector<std::string>& filler_types() {
   static const std::vector<std::string> types{"constant", "uniform", "gaussian", "positive_unitball",
-                                              "xavier",   "msra",    "bilinear", "gaussian_unitball"};
+                                              "xavier",   "msra",    "bilinear", "gaussian_unitball",
+                                              "diagonal"};
   return types;
 }
 
@@ -99,6 +100,13 @@ void fill_bilinear(const Shape& shape, T* values) {
     values[i] = static_cast<T>(weight(i % k) * weight(i / k % k));
 }
 
+template <class T>
+void fill_diagonal(const caffe::FillerParameter& filler, const Shape& shape, T* values) {
+  std::fill_n(values, shape.count(), T(0));
+  for (int i = 0; i < filler.diag_val_size(); ++i)
+    values[i * (shape.dim(-1) + 1)] = static_cast<T>(filler.diag_val(i));
+}
+
 /// n of xavier and msra.
 double fan(const caffe::FillerParameter& filler, const Shape& shape) {
   const auto count = static_cast<double>(shape.count());
@@ -125,6 +133,14 @@ void check_filler(const caffe::FillerParameter& filler, const Shape& shape) {
     bad_input("filler type ", quoted(type), " cannot be sparse; `sparse` belongs to gaussian");
   if (type == "bilinear" && (shape.axes() != 4 || shape.dim(2) != shape.dim(3)))
     bad_input("filler type \"bilinear\" needs 4 axes with a square kernel, found shape ", shape.to_string());
+  if (type == "diagonal") {
+    const std::int64_t side = shape.axes() > 0 ? shape.dim(-1) : 0;
+    if (filler.diag_val_size() != side || shape.count() != side * side)
+      bad_input("filler type \"diagonal\" needs a square matrix and a diag_val for each row, found shape ",
+                shape.to_string(), " and ", filler.diag_val_size(), " numbers");
+  } else if (filler.diag_val_size() > 0) {
+    bad_input("filler type ", quoted(type), " has no diag_val; it belongs to diagonal");
+  }
 }
 
 template <class T>
@@ -147,6 +163,8 @@ void fill_values(const caffe::FillerParameter& filler, const Shape& shape, const
           Draws(identity, kSparse), count,
           static_cast<double>(filler.sparse()) / static_cast<double>(shape.axes() > 0 ? shape.dim(0) : 1),
           values);
+  } else if (type == "diagonal") {
+    fill_diagonal(filler, shape, values);
   } else if (type == "positive_unitball") {
     fill_random(draws, count, threads, 0, 1, detail::uniform_group, values);
     normalize_rows(shape, values);

@@ -31,16 +31,16 @@ class RegionLayer : public Layer {
 
   void check_results(Context& context) override {
     note_.check(context, [&](const IndexNote::Found& found) {
-      refuse("region ", found.number, " belongs to image ", found.value, "; the batch has the images 0 to ",
-             images_ - 1);
+      refuse(words_.region, " ", found.number, " belongs to ", words_.image, " ", found.value,
+             "; the batch has the ", words_.image, "s 0 to ", images_ - 1);
     });
   }
 
  protected:
   virtual std::int64_t output_channels(const Blob& input) const { return input.shape[1]; }
-  /// The regions' numbers; notes which belong to no image.
-  const Tensor& regions(Context& context, const Blob& input) {
-    ops::note_outside(context, input.data, 5, images_, note_.on(context));
+  /// The regions' numbers, each `length` long; notes which belong to no image.
+  const Tensor& regions(Context& context, const Blob& input, std::int64_t length = 5) {
+    ops::note_outside(context, input.data, length, images_, note_.on(context));
     return input.data;
   }
   void check_bins() const {
@@ -50,9 +50,13 @@ class RegionLayer : public Layer {
   }
 
   ops::RegionBins bins_;
+  std::int64_t images_ = 0;
+  /// What messages call a region and what it belongs to.
+  struct {
+    const char *region = "region", *image = "image";
+  } words_;
 
  private:
-  std::int64_t images_ = 0;
   IndexNote note_;
 };
 

@@ -135,6 +135,7 @@ data::Prefetcher::MakeFill SourceLayer::fill_elsewhere(const data::AssemblerOpti
 std::vector<Shape> SourceLayer::first_item() const {
   const auto reader = source_->reader();
   data::Record record;
+  record.batch = consumed_;
   const std::uint64_t position = order_->record(dealing_->epoch(consumed_), dealing_->record(consumed_));
   data::read_record(*reader, position, record, consumed_);
   const caffe::TransformationParameter& transform = parameter().transform_param();

@@ -145,6 +145,16 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
   warn_once(net,
             "shuffle_pool_size of data_param (yjxiong) has no effect; shuffle: true shuffles all records",
             [](const caffe::LayerParameter& layer) { return layer.data_param().has_shuffle_pool_size(); });
+  warn_once(net,
+            "slice_point, encoding, subtract, preselection_file, range_start, range_end and rand_permute of "
+            "data_param (FlowNet2) have an effect in CustomData layers only",
+            [](const caffe::LayerParameter& layer) {
+              const caffe::DataParameter& data = layer.data_param();
+              return layer.type() != "CustomData" &&
+                     (data.slice_point_size() > 0 || data.encoding_size() > 0 || data.subtract_size() > 0 ||
+                      data.has_preselection_file() || data.has_range_start() || data.has_range_end() ||
+                      data.has_rand_permute());
+            });
   warn_once(net, "transform_param of a MemoryData layer has no effect: put in values as the net needs them",
             [](const caffe::LayerParameter& layer) {
               return layer.type() == "MemoryData" && layer.has_transform_param();

@@ -11,6 +11,7 @@
 #include "banyan/data/augmenter.hpp"
 #include "banyan/data/clips.hpp"
 #include "banyan/data/field_data.hpp"
+#include "banyan/data/poses.hpp"
 #include "banyan/net/connections.hpp"
 #include "banyan/net/filter.hpp"
 #include "banyan/train/model.hpp"
@@ -87,15 +88,19 @@ Shape shape_of_missing(const caffe::LayerParameter& layer) {
   if (source_of(layer, settings).empty()) return {};
   const caffe::TransformationParameter& transform = layer.transform_param();
   if (layer.type() == "FrcnnRoiData") return shape_of_roi_image(layer.roi_data_param());
+  if (layer.type() == "CPMData")
+    return data::pose_images(layer.cpm_transform_param(), number_in(*settings, "batch_size"));
   const data::CropSize crop = data::crop_of(transform);
-  // Of AnnotatedData.
-  const bool resizes = transform.has_resize_param() &&
-                       transform.resize_param().resize_mode() != caffe::ResizeParameter::FIT_SMALL_SIZE;
+  // Of AnnotatedData; of several, batches of the first.
+  const caffe::ResizeParameter resize =
+      transform.resize_param_size() > 0 ? transform.resize_param(0) : caffe::ResizeParameter();
+  const bool resizes =
+      transform.resize_param_size() > 0 && resize.resize_mode() != caffe::ResizeParameter::FIT_SMALL_SIZE;
   const auto side = [&](std::int64_t cut, std::int64_t resized, const char* of_files) {
     return cut != 0 ? cut : resizes ? resized : number_in(*settings, of_files);
   };
-  std::int64_t height = side(crop.height, transform.resize_param().height(), "new_height"),
-               width = side(crop.width, transform.resize_param().width(), "new_width");
+  std::int64_t height = side(crop.height, resize.height(), "new_height"),
+               width = side(crop.width, resize.width(), "new_width");
   if (data::makes_field_data(layer)) {
     const auto size = data::field_data_size(data::field_data_settings(layer));
     height = size[0], width = size[1];
@@ -125,6 +130,37 @@ std::vector<Shape> shapes_to_fill(const caffe::LayerParameter& layer, Phase phas
     shapes.clear();
   }
   return shapes;
+}
+
+void drop_missing_files(caffe::NetParameter& net, const MissingFile& tell) {
+  for (caffe::LayerParameter& layer : *net.mutable_layer()) {
+    const auto missing = [&](const std::string& path) {
+      std::error_code why;
+      if (path.empty() || std::filesystem::exists(path, why)) return false;
+      tell(layer, path, why);
+      return true;
+    };
+    const caffe::SaveOutputParameter& save = layer.detection_output_param().save_output_param();
+    if (missing(save.label_map_file()) || missing(save.name_size_file()))
+      layer.mutable_detection_output_param()->clear_save_output_param();
+    const caffe::SaveOutputParameter& of_frcnn = layer.frcnn_output_param().save_output_param();
+    if (missing(of_frcnn.label_map_file()) || missing(of_frcnn.name_size_file()))
+      layer.mutable_frcnn_output_param()->clear_save_output_param();
+    if (missing(layer.detection_evaluate_param().name_size_file())) {
+      layer.mutable_detection_evaluate_param()->clear_name_size_file();
+      layer.mutable_detection_evaluate_param()->clear_resize_param();
+    }
+  }
+}
+
+void drop_missing_files(caffe::NetParameter& net, const caffe::NetState& state) {
+  drop_missing_files(
+      net, [&](const caffe::LayerParameter& layer, const std::string& path, const std::error_code& why) {
+        if (!keeps(state, layer)) return;
+        log_warning(cat("layer ", quoted(layer.name()), " (", layer.type(), "): ", quoted(path),
+                        why ? cat(" cannot be looked at (", why.message(), ")") : " does not exist",
+                        "; it runs without, and saves nothing"));
+      });
 }
 
 void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& state, bool passes,

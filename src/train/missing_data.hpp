@@ -1,8 +1,10 @@
 // What a net's settings say of data that do not exist.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "banyan/layers/layer.hpp"
@@ -26,6 +28,16 @@ Shape shape_of_missing(const caffe::LayerParameter& layer);
 /// Of the blobs of a layer that no pass goes through before a program has filled them (MemoryData, Python
 /// layers that read data); none for any other layer, and for one with settings that it refuses.
 std::vector<Shape> shapes_to_fill(const caffe::LayerParameter& layer, Phase phase);
+
+/// Told of a file that a layer names and that does not exist; an error code says so of one that cannot be
+/// looked at.
+using MissingFile =
+    std::function<void(const caffe::LayerParameter&, const std::string&, const std::error_code&)>;
+/// Takes files with the names and sizes of images and classes that do not exist, and what needs them, out of
+/// the settings of layers that save or compare detections.
+void drop_missing_files(caffe::NetParameter& net, const MissingFile& tell);
+/// The same with a warning for each that a layer of `state` names.
+void drop_missing_files(caffe::NetParameter& net, const caffe::NetState& state);
 
 /// Adds to `shapes` those of the layers of `state` (upgraded net) that have no shape in it and miss their
 /// sources, or, if passes follow, a program (shapes_to_fill); logs a warning for each.

@@ -11,6 +11,7 @@
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/data/field_data.hpp"
+#include "banyan/data/poses.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/io/weights.hpp"
@@ -63,6 +64,22 @@ bool makes_table(const caffe::LayerParameter& source) {
   return source.type() == "AnnotatedData" && !has_fixed_rows(source);
 }
 
+/// Of blob `top` of FlowNet2's pairs; of the last one, whose channels only a record tells, as many as its
+/// encoding is for.
+Shape stand_in_slice(const caffe::LayerParameter& source, int top, const Shape& first) {
+  const caffe::DataParameter& data = source.data_param();
+  const int points = data.slice_point_size();
+  if (top > points) return {first[0], 1, 1, 1};  // labels
+  std::int64_t channels = first[1];
+  if (top < points)
+    channels = static_cast<std::int64_t>(data.slice_point(top)) - (top == 0 ? 0 : data.slice_point(top - 1));
+  else if (top < data.encoding_size())
+    channels = data.encoding(top) == caffe::DataParameter::BOOL1        ? 1
+               : data.encoding(top) == caffe::DataParameter::UINT16FLOW ? 2
+                                                                        : 3;
+  return {first[0], channels, first[2], first[3]};
+}
+
 /// Of blob `top` of a source whose first one is `first`: of one value per image; of AnnotatedData's table
 /// with one row, or its rows for each image; of a label for each pixel, and the images' sizes; of
 /// FrcnnRoiData's image's size and scale, and of one box.
@@ -71,7 +88,10 @@ Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape&
   if (makes_table(source)) return {1, 1, 1, 8};
   if (has_fixed_rows(source)) return {items, 1, 300, 5};
   if (source.type() == "BboxData") return {items, 5};
+  if (source.type() == "CustomData" && first.axes() == 4) return stand_in_slice(source, top, first);
   if (source.type() == "FrcnnRoiData") return top == 1 ? Shape{items, 3} : Shape{1, 5};
+  if (source.type() == "CPMData" && first.axes() == 4)
+    return data::pose_maps(source.cpm_transform_param(), first);
   if (data::makes_field_data(source) && first.axes() == 4)
     return data::field_data_shape(data::field_data_settings(source), first, static_cast<std::size_t>(top));
   const bool per_pixel = source.type() == "ImageSegData" || source.type() == "WindowSegData" ||
@@ -114,6 +134,36 @@ std::vector<Shape> stand_in_filled(const caffe::LayerParameter& source, const st
       std::copy_n(images->dims().begin() + 2, 2, dims.begin() + 2);
     const auto given = shapes.find(source.top(k));
     found.push_back(given != shapes.end() ? given->second : Shape(dims));
+  }
+  return found;
+}
+
+[[noreturn]] void refuse_part(const std::string& given, const caffe::LayerParameter& source, int missing) {
+  bad_input("--shape gives the shape of ", quoted(given), ", but not of ", quoted(source.top(missing)),
+            ", which layer ", quoted(source.name()), " (", source.type(), ") makes too; give both");
+}
+
+/// Of an Input: what is not in `shapes`, where `first` is the first, has the layer's own, with as many rows
+/// as that one if it has as many by the layer.
+std::vector<Shape> stand_in_inputs(const caffe::LayerParameter& source, int first,
+                                   const std::map<std::string, Shape>& shapes) {
+  const auto& written = source.input_param().shape();
+  const auto own = [&](int k) {
+    const int place = written.size() == 1 ? 0 : k;
+    if (place >= written.size()) refuse_part(source.top(first), source, k);
+    return std::vector<std::int64_t>(written.Get(place).dim().begin(), written.Get(place).dim().end());
+  };
+  std::vector<Shape> found;
+  for (int k = 0; k < source.top_size(); ++k) {
+    const auto given = shapes.find(source.top(k));
+    if (given != shapes.end()) {
+      found.push_back(given->second);
+      continue;
+    }
+    std::vector<std::int64_t> dims = own(k), of_first = own(first);
+    const Shape& now = shapes.at(source.top(first));
+    if (!dims.empty() && !of_first.empty() && now.axes() > 0 && dims[0] == of_first[0]) dims[0] = now.dim(0);
+    found.emplace_back(dims);
   }
   return found;
 }
@@ -190,9 +240,9 @@ std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
   if (first == source.top().end()) return found;
   if (const std::vector<Shape> own = shapes_to_fill(source, Phase::train); !own.empty())
     return stand_in_filled(source, own, shapes);
-  if (first != source.top().begin())
-    bad_input("--shape gives the shape of ", quoted(*first), ", but not of ", quoted(source.top(0)),
-              ", which layer ", quoted(source.name()), " (", source.type(), ") makes too; give both");
+  if (source.type() == "Input")
+    return stand_in_inputs(source, static_cast<int>(first - source.top().begin()), shapes);
+  if (first != source.top().begin()) refuse_part(*first, source, 0);
   for (int k = 0; k < source.top_size(); ++k)
     found.push_back(given(source.top(k)) ? shapes.at(source.top(k))
                                          : stand_in_labels(source, k, shapes.at(*first)));
@@ -229,7 +279,10 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
   io::upgrade_net(parameter, options.model);
   std::map<std::string, Shape> shapes = options.shapes;
   const caffe::NetState state = state_of(parameter, phase_of(options.phase), options.level, options.stages);
-  if (options.missing_data) add_missing_data(parameter, state, !shapes_only, shapes);
+  if (options.missing_data) {
+    drop_missing_files(parameter, state);
+    add_missing_data(parameter, state, !shapes_only, shapes);
+  }
   stood_in_for_ = make_up_data(parameter, shapes, !shapes_only);
   device_ = make_device(options.device, options.threads, options.precision);
   device_->make_current();

@@ -421,6 +421,11 @@ CASES = {
         "ROIAlign roi_align_param { pooled_h: 7 pooled_w: 7 spatial_scale: 0.0625 sampling_ratio: 2 }",
         constant=("rois",),
     ),
+    "ROIWarping": Case(
+        {"x": (MAPS, signed), "rois": (ROIS, regions(1000, 600))},
+        "ROIWarping roi_warping_param { pooled_h: 14 pooled_w: 14 spatial_scale: 0.0625 }",
+        constant=("rois",),
+    ),
     "PSROIPooling": Case(
         {"x": ((1, 21 * 49, 38, 63), signed), "rois": (ROIS, regions(1000, 600))},
         "PSROIPooling psroi_pooling_param { output_dim: 21 group_size: 7 spatial_scale: 0.0625 }",
@@ -597,6 +602,8 @@ CASES = {
     "Exp": Case({"x": (IMAGE, signed)}, "Exp"),
     "Power": Case({"x": (IMAGE, signed)}, "Power power_param { power: 2 scale: 0.5 shift: 1 }"),
     "MVN": Case({"x": (IMAGE, positive)}, "MVN"),
+    "Resize": Case({"x": ((64, 96, 55, 55), signed)}, "Resize resize_param { height: 10 width: 10 }"),
+    "Tiling": Case({"x": ((8, 1024, 15, 20), signed)}, "Tiling tiling_param { tile_dim: 8 }"),
     "Reorg": Case({"x": (IMAGE, signed)}, "Reorg reorg_param { stride: 2 }"),
     "Local": Case(
         {"x": ((16, 16, 32, 32), signed)},
@@ -725,6 +732,12 @@ CASES = {
         "CompactBilinear compact_bilinear_param { num_output: 8192 }",
         agrees=False,
     ),
+    "MultiStageMeanfield": Case(  # of CRF-RNN; the colours are noise, which gives the lattice the most vertices
+        {"x": (CLASSES_OF_PIXELS, signed), "first": (CLASSES_OF_PIXELS, signed), "image": ((1, 3, 321, 321), below(256))},
+        "MultiStageMeanfield multi_stage_meanfield_param { num_iterations: 5 theta_alpha: 160 theta_beta: 3 theta_gamma: 3 }",
+        constant=("image",),
+        weights=(((1, 1, 21, 21), small), ((1, 1, 21, 21), small), ((1, 1, 21, 21), small)),
+    ),
     "ColorConv": Case(
         {"x": ((32, 3, 227, 227), positive)}, "ColorConv color_conv_param { output: Lab }", constant=("x",), passes=1
     ),
@@ -743,6 +756,21 @@ CASES = {
     "FlowWarp": Case({"x": ((8, 3, 320, 448), signed), "flow": ((8, 2, 320, 448), signed)}, "FlowWarp"),
     "Downsample": Case(
         {"x": ((8, 2, 320, 448), signed)}, "Downsample downsample_param { top_height: 80 top_width: 112 }", constant=("x",), passes=1
+    ),
+    "ChannelNorm": Case({"x": ((8, 3, 320, 448), signed)}, "ChannelNorm"),
+    "DataAugmentation": Case(  # of PWC-Net, without colours
+        {"x": ((8, 3, 384, 512), positive)},
+        "DataAugmentation augmentation_param { crop_height: 320 crop_width: 448 max_multiplier: 1 translate { spread: 0.1 } "
+        "rotate { spread: 0.2 } zoom { exp: true mean: 0.2 spread: 0.1 } }",
+        constant=("x",),
+        passes=1,
+        agrees=False,  # the draws are others
+    ),
+    "FlowAugmentation": Case(
+        {"x": ((8, 2, 384, 512), signed), "first": ((8, 42, 1, 1), small), "second": ((8, 42, 1, 1), small)},
+        "FlowAugmentation augmentation_param { crop_height: 320 crop_width: 448 }",
+        constant=("x", "first", "second"),
+        passes=1,
     ),
     "Resample": Case({"x": ((8, 2, 80, 112), signed)}, "Resample resample_param { height: 320 width: 448 }", constant=("x",), passes=1),
     "MaskPooling": Case({"x": ((64, 512, 14, 14), signed), "mask": ((64, 1, 14, 14), positive)}, "MaskPooling"),
@@ -817,6 +845,12 @@ CASES = {
     "CenterLoss": Case(
         {"x": ((64, 512), signed), "y": ((64,), below(10572))},
         "CenterLoss center_loss_param { num_output: 10572 }",
+        constant=("y",),
+        weights=(((10572, 512), small),),
+    ),
+    "CenterCosLoss": Case(
+        {"x": ((64, 512), signed), "y": ((64,), below(10572))},
+        "CenterCosLoss center_cos_loss_param { num_output: 10572 }",
         constant=("y",),
         weights=(((10572, 512), small),),
     ),
@@ -961,13 +995,14 @@ NO_CASE = {
     **{
         type: READS_FILES
         for type in (
-            "AnnotatedData", "BboxData", "Data", "DenseImageData", "DetectionData", "EvalData", "FrcnnRoiData", "HDF5Data", "ImageData",
+            "AnnotatedData", "BboxData", "CPMData", "CustomData", "Data", "DenseImageData", "DetectionData", "EvalData", "FrcnnRoiData", "HDF5Data", "ImageData",
             "ImageGtData", "ImageSegData", "SegData", "VideoData", "WindowData", "WindowSegData",
         )
     },
     "HDF5Output": "writes a file: the disk's speed",
     "ContinuationIndicator": "a source of a few constants",
     "DummyData": "a source: constants once, or random numbers",
+    "GenerateAugmentationParameters": "42 numbers of each sample",
     "Input": "the program writes its values",
     "MemoryData": "the program writes its values",
     "Parameter": "a parameter is its output",

@@ -73,6 +73,40 @@ def warp(t):
     return run
 
 
+def cut_images(t):
+    angles = torch.linspace(-0.2, 0.2, len(t["x"]))
+    cosines, sines, moves = angles.cos() * 0.7, angles.sin() * 0.7, angles / 4
+    turns = torch.stack([cosines, -sines, moves, sines, cosines, -moves], 1).view(-1, 2, 3)
+    shape = (*t["x"].shape[:2], 320, 448)
+    return lambda: F.grid_sample(t["x"], F.affine_grid(turns, shape, align_corners=True), padding_mode="border", align_corners=True)
+
+
+def cut_flow(t):
+    height, width = 320, 448
+    whole_height, whole_width = t["x"].shape[2:]
+
+    def places(rows):
+        row = rows.flatten(1).T
+        across, down, sign = row[4].exp(), row[5].exp(), torch.where(row[0] != 0, -1.0, 1.0)
+        xx, xy = sign * row[3].cos() / across, -row[3].sin() / across
+        yx, yy = sign * row[3].sin() / down, row[3].cos() / down
+        x = row[1] * width / across - (xx * width + xy * height - whole_width) / 2
+        y = row[2] * height / down - (yx * width + yy * height - whole_height) / 2
+        return [part[:, None, None] for part in (xx, xy, x, yx, yy, y)]
+
+    def run():
+        columns, rows = torch.arange(width)[None, None], torch.arange(height)[None, :, None]
+        a, b = places(t["first"]), places(t["second"])
+        x, y = a[0] * columns + a[1] * rows + a[2], a[3] * columns + a[4] * rows + a[5]
+        nearest = (y + 0.5).floor().clamp(0, whole_height - 1) * whole_width + (x + 0.5).floor().clamp(0, whole_width - 1)
+        flow = t["x"].flatten(2).gather(2, nearest.long().flatten(1)[:, None].expand(-1, 2, -1)).unflatten(2, (height, width))
+        right, under = x + flow[:, 0] - b[2], y + flow[:, 1] - b[5]
+        area = b[0] * b[4] - b[1] * b[3]
+        return torch.stack([(b[4] * right - b[1] * under) / area - columns, (b[0] * under - b[3] * right) / area - rows], 1)
+
+    return run
+
+
 def between(points, length):
     """How much each of so many pixels counts at points between them, the last pixel beyond itself."""
     return (1 - (points.clamp(max=length - 1)[:, None] - torch.arange(length)).abs()).clamp(min=0)
@@ -443,6 +477,11 @@ def center_loss(t):
     return lambda: ((t["x"] - F.embedding(labels, t["measured/0"])) ** 2).sum() / 2 / len(labels)
 
 
+def center_cos_loss(t):
+    labels = t["y"].long()
+    return lambda: -F.cosine_similarity(t["x"], F.embedding(labels, t["measured/0"])).mean()
+
+
 def lstm_unit(t):
     def run():
         i, f, o, g = t["gates"].chunk(4, -1)
@@ -544,6 +583,7 @@ CASES = {
     "Exp": lambda t: lambda: torch.exp(t["x"]),
     "Power": lambda t: lambda: (1 + 0.5 * t["x"]) ** 2,
     "MVN": lambda t: lambda: F.instance_norm(t["x"], eps=1e-9),
+    "Tiling": lambda t: lambda: F.pixel_shuffle(t["x"], 8),
     "Reorg": lambda t: lambda: F.pixel_unshuffle(t["x"], 2),
     "Local": local,
     "Im2col": lambda t: lambda: F.unfold(t["x"], 3, padding=1),
@@ -607,6 +647,9 @@ CASES = {
     "Warp": warp,
     "FlowWarp": warp,
     "Downsample": downsample,
+    "ChannelNorm": lambda t: lambda: t["x"].norm(dim=1, keepdim=True),
+    "DataAugmentation": cut_images,
+    "FlowAugmentation": cut_flow,
     "Resample": lambda t: lambda: F.interpolate(t["x"], size=(320, 448), mode="bilinear"),
     "MaskPooling": lambda t: lambda: t["x"] * t["mask"],
     "SpatialProduct": lambda t: lambda: t["x"] * t["map"],
@@ -631,6 +674,7 @@ CASES = {
     "TripletLoss": triplet_loss,
     "RankHardLoss": rank_hard_loss,
     "CenterLoss": center_loss,
+    "CenterCosLoss": center_cos_loss,
     "SmoothL1LossOHEM": lambda t: lambda: F.smooth_l1_loss(t["x"], t["y"], reduction="none").sum(1).mean(),
     "SoftmaxWithLossOHEM": lambda t: lambda: F.cross_entropy(t["x"], t["y"].long(), reduction="none").mean(),
 }

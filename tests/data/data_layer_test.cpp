@@ -368,6 +368,7 @@ TEST_F(ImageDataLayer, SeveralLabelsPerLine) {
   };
   EXPECT_THAT(message("label_dim: 0"), HasSubstr("label_dim must be from 1"));
   EXPECT_THAT(message("label_dim: 3 label_size: 3"), HasSubstr("two names of the same"));
+  EXPECT_THAT(message("label_num: 3"), HasSubstr("is MultiLabelImageData's (PG-CNN): write label_dim"));
   EXPECT_THAT(message("label_dim: 4"), HasSubstr("list:1: expected a number as a label"));
 }
 

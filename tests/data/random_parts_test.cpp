@@ -194,7 +194,8 @@ TEST(PartWriter, TheShorterSideHasARandomLength) {
   };
   // Lengths 6, 12 and 16: parts of 8, 4 and 3 pixels, which become 4.
   for (const Case& c :
-       {Case{"img_rand_resize_lower: 6 img_rand_resize_upper: 16", Resize::LINEAR, Resize::LINEAR},
+       {Case{"img_rand_resize_lower: 6 img_rand_resize_upper: 16 allow_upscale: true", Resize::LINEAR,
+             Resize::LINEAR},
         Case{"img_rand_resize_lower: 6 img_rand_resize_upper: 16 interpolation_algo_down: INTER_AREA "
              "interpolation_algo_up: INTER_CUBIC allow_upscale: true",
              Resize::AREA, Resize::CUBIC},
@@ -215,6 +216,96 @@ TEST(PartWriter, TheShorterSideHasARandomLength) {
     EXPECT_EQ(written(writer("crop_size: 4 " + c.text, false), sample.record),
               resized_part(sample, {4, 8, 4, 4}, c.smaller));
   }
+}
+
+/// Where the settings leave nothing to chance but the place; `text` of NVIDIA's for a crop of 4.
+PixelBox size_of_part(const std::string& text, int height, int width) {
+  PixelBox box = drawn(RandomParts(settings_of("crop_size: 4 " + text)), height, width, 0);
+  box.top = box.left = 0;
+  return box;
+}
+
+TEST(RandomParts, SidesAreStretchedAsInNvidias) {
+  const std::string half = "vertical_stretch_lower: 0.5 vertical_stretch_upper: 0.5 ",
+                    twice = "horizontal_stretch_lower: 2 horizontal_stretch_upper: 2 ",
+                    upscale = "allow_upscale: true ",
+                    eight = "img_rand_resize_lower: 8 img_rand_resize_upper: 8 ";
+  const auto longer = [](const std::string& by) {
+    return "rand_resize_ratio_lower: " + by + " rand_resize_ratio_upper: " + by + " ";
+  };
+  // Of 12 x 20 pixels, which become:
+  EXPECT_EQ(size_of_part(half, 12, 20), (PixelBox{0, 0, 8, 4}));                    // 6 x 20
+  EXPECT_EQ(size_of_part(half + eight, 12, 20), (PixelBox{0, 0, 12, 6}));           // 4 x 13 1/3
+  EXPECT_EQ(size_of_part(twice, 12, 20), (PixelBox{0, 0, 4, 4}));                   // as they are
+  EXPECT_EQ(size_of_part(twice + upscale, 12, 20), (PixelBox{0, 0, 4, 2}));         // 12 x 40
+  EXPECT_EQ(size_of_part(twice + half + upscale, 12, 20), (PixelBox{0, 0, 8, 2}));  // 6 x 40
+  EXPECT_EQ(size_of_part(longer("1.25"), 12, 20), (PixelBox{0, 0, 4, 5}));          // 12 x 15
+  EXPECT_EQ(size_of_part(longer("1.25"), 20, 12), (PixelBox{0, 0, 5, 4}));
+  EXPECT_EQ(size_of_part(longer("1.25") + eight, 12, 20), (PixelBox{0, 0, 6, 8}));  // 8 x 10
+  EXPECT_EQ(size_of_part(longer("3"), 12, 20), (PixelBox{0, 0, 4, 4}));             // not larger than before
+  // At least as large as the crop, and images that are smaller than it grow.
+  EXPECT_EQ(size_of_part("vertical_stretch_lower: 0.1 vertical_stretch_upper: 0.1", 12, 20),
+            (PixelBox{0, 0, 12, 4}));
+  EXPECT_EQ(size_of_part(eight, 3, 5), (PixelBox{0, 0, 3, 3}));
+  EXPECT_EQ(size_of_part(eight + upscale, 3, 5), (PixelBox{0, 0, 2, 2}));
+  // Without both limits there is no factor, and a ratio begins at 1.
+  for (const std::string none :
+       {"vertical_stretch_lower: 0", "rand_resize_ratio_lower: 0.5 rand_resize_ratio_upper: 2",
+        "rand_resize_ratio_upper: 2"})
+    EXPECT_FALSE(RandomParts(settings_of("crop_size: 4 " + none)).any()) << none;
+  // A square becomes high or wide.
+  std::set<int> heights;
+  const RandomParts square(settings_of("crop_size: 4 " + longer("2") + upscale));
+  for (std::uint64_t item = 0; item < 40; ++item) {
+    const PixelBox box = drawn(square, 12, 12, item);
+    EXPECT_EQ(box.height + box.width, 6);
+    heights.insert(box.height);
+  }
+  EXPECT_EQ(heights, (std::set<int>{2, 4}));
+}
+
+TEST(RandomParts, StretchesAreDrawnEvenlyAndOfEachSideAlone) {
+  const RandomParts parts(
+      settings_of("crop_size: 100 vertical_stretch_lower: 0.5 horizontal_stretch_lower: 0.5"));
+  const int draws = 4000;
+  double heights = 0, widths = 0, products = 0;
+  for (std::uint64_t item = 0; item < draws; ++item) {
+    const PixelBox box = drawn(parts, 400, 500, item);
+    ASSERT_TRUE(box.height >= 100 && box.height <= 200 && box.width >= 100 && box.width <= 200);
+    heights += box.height;
+    widths += box.width;
+    products += double(box.height) * box.width;
+  }
+  const double mean = 200 * std::log(2);  // of 100 / u, u even in [0.5, 1]; standard deviation: 28.0
+  EXPECT_NEAR(heights / draws, mean, 2.5);
+  EXPECT_NEAR(widths / draws, mean, 2.5);
+  EXPECT_NEAR(products / draws, mean * mean, 500);
+  // Tests see the middle: a factor of 0.75.
+  EXPECT_EQ(parts.centre(400, 500), (PixelBox{(400 - 133) / 2, (500 - 133) / 2, 133, 133}));
+}
+
+TEST(PartWriter, InterpolatesAsAskedWhereASideGrows) {
+  using Resize = caffe::ResizeParameter;
+  const Sample sample(1, 12, 20);
+  const std::string how =
+      "crop_size: 4 interpolation_algo_down: INTER_AREA interpolation_algo_up: INTER_CUBIC ";
+  const auto parts_of = [&](int height, int width, Resize::Interp_mode mode) {
+    std::set<Values> parts;
+    for (int top = 0; top + height <= 12; ++top)
+      for (int left = 0; left + width <= 20; ++left)
+        parts.insert(resized_part(sample, {top, left, height, width}, mode));
+    return parts;
+  };
+  const auto found = [&](const std::string& text) {
+    std::set<Values> parts;
+    const PartWriter training = writer(how + text);
+    for (int item = 0; item < 2000; ++item) parts.insert(written(training, sample.record, item));
+    return parts;
+  };
+  const std::string half = "vertical_stretch_lower: 0.5 vertical_stretch_upper: 0.5 ";
+  EXPECT_EQ(found(half), parts_of(8, 4, Resize::AREA));
+  EXPECT_EQ(found(half + "horizontal_stretch_lower: 2 horizontal_stretch_upper: 2 allow_upscale: true"),
+            parts_of(8, 2, Resize::CUBIC));
 }
 
 TEST(PartWriter, ResizesPartsOfAnAspectAsAsked) {
@@ -257,6 +348,22 @@ TEST(PartWriter, RefusesLengthsThatDoNotFit) {
   EXPECT_THAT(refusal("crop_size: 4 random_resize_param { min_size: 6 max_size: 9 } mean_file: 'm'"),
               HasSubstr("give mean_value"));
   EXPECT_EQ(refusal("crop_size: 4 random_resize_param { min_size: 6 max_size: 9 }"), "");
+  EXPECT_THAT(refusal("vertical_stretch_lower: 0.5"), HasSubstr("crop_size is missing"));
+  EXPECT_THAT(
+      refusal("crop_size: 4 vertical_stretch_lower: 2"),
+      HasSubstr(
+          "vertical_stretch_lower and _upper must be from 0 to 1000, the smaller one first, not 2 and 1"));
+  EXPECT_THAT(refusal("crop_size: 4 horizontal_stretch_upper: -1"), HasSubstr("not 1 and -1"));
+  EXPECT_THAT(refusal("crop_size: 4 rand_resize_ratio_lower: 3 rand_resize_ratio_upper: 2"),
+              HasSubstr("not 3 and 2"));
+  EXPECT_THAT(refusal("crop_size: 4 vertical_stretch_lower: 0.5 fix_crop: true"),
+              HasSubstr("rand_resize_ratio and stretches cannot be combined"));
+  EXPECT_THAT(
+      refusal("crop_size: 4 vertical_stretch_lower: 0.5 random_resize_param { min_size: 6 max_size: 9 }"),
+      HasSubstr("cannot be combined with rand_resize_ratio and stretches"));
+  EXPECT_EQ(
+      refusal("crop_size: 4 vertical_stretch_lower: 0.5 mean_file: 'm' interpolation_algo_up: INTER_AREA"),
+      "");
 }
 
 TEST(PartWriter, TestsCutTheCentre) {
@@ -404,7 +511,6 @@ TEST(PartWriter, WhatCannotBeIsRefused) {
   EXPECT_THAT(message("stride: 2"), HasSubstr("stride is not supported"));
   EXPECT_THAT(message("bgr2rgb: true"),
               HasSubstr("not supported: channels stay in the order blue, green, red"));
-  EXPECT_THAT(message("vertical_stretch_upper: 2"), HasSubstr("original_image varies the aspect"));
   check_part_transform(settings_of("vertical_stretch_upper: 1 stride: 1 forward_packing: NHWC"), "data");
   const std::string aspect = "crop_size: 2 random_aspect_ratio_param { ";
   const auto names_it = [](const std::string& what) {

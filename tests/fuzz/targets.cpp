@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -19,6 +20,7 @@
 #include "banyan/data/idx.hpp"
 #include "banyan/data/image_codec.hpp"
 #include "banyan/data/image_list.hpp"
+#include "banyan/data/poses.hpp"
 #include "banyan/data/roi_list.hpp"
 #include "banyan/data/segmentation.hpp"
 #include "banyan/io/array_names.hpp"
@@ -453,6 +455,47 @@ void run_annotated(std::string_view bytes) {
   for (const std::uint64_t item : {0, 1, 2}) write_item(writer, record, item);
 }
 
+/// Two people: of MPI, and of COCO with masks.
+Seeds pose_seeds() {
+  Seeds seeds;
+  for (const int joints : {16, 17}) {
+    const int channels = joints == 16 ? 4 : 6, height = 13, width = 4 * joints;
+    std::vector<std::uint8_t> planes(static_cast<std::size_t>(channels * height * width), 100);
+    const auto number = [&](int row, int at, float value) {
+      std::memcpy(planes.data() + (3 * height + row) * width + 4 * at, &value, sizeof value);
+    };
+    number(1, 0, static_cast<float>(height));
+    number(1, 1, static_cast<float>(width));
+    planes[static_cast<std::size_t>((3 * height + 2) * width + 1)] = 1;
+    number(3, 0, 30);
+    number(3, 1, 6);
+    number(4, 0, 0.5F);
+    for (const int row : {5, 6, 7, 10, 11, 12})
+      for (int k = 0; k < joints; ++k) number(row, k, static_cast<float>(k % 11 + row));
+    seeds.push_back(data::raw_datum(channels, height, width, planes.data(), 0));
+  }
+  return seeds;
+}
+
+data::PoseWriter pose_writer(bool limbs, bool training) {
+  caffe::CPMTransformationParameter settings;
+  io::parse_text(limbs ? "num_parts: 56 np_in_lmdb: 17" : "num_parts: 14", "seed", settings);
+  settings.set_crop_size_x(24);
+  settings.set_crop_size_y(20);
+  return {settings, training, {}};
+}
+
+void run_poses(std::string_view bytes) {
+  static const data::PoseWriter single = pose_writer(false, true), several = pose_writer(true, true),
+                                whole = pose_writer(true, false);
+  data::Record record;
+  record.stored = bytes;
+  data::read_stored({data::ColorMode::as_stored, false}, record);
+  if (record.channels < 5) return write_item(single, record, 0);
+  write_item(several, record, 0);
+  write_item(whole, record, 0);
+}
+
 std::string gzipped(const std::string& bytes) {
   const BytesAsFile file("");
   const gzFile out = ::gzopen(file.path().c_str(), "wb");
@@ -596,6 +639,7 @@ const std::vector<Target>& targets() {
       {"datum", "a record of a database", datum_seeds, run_datum},
       {"annotated", "a record with boxes, as AnnotatedData makes an item of it", annotated_seeds,
        run_annotated},
+      {"poses", "a record of people with joints, as CPMData makes an item of it", pose_seeds, run_poses},
       {"jpeg", "a JPEG file",
        [] {
          return Seeds{jpeg_seed(1), jpeg_seed(3)};

@@ -42,11 +42,11 @@ TEST(Prototxt, SettingsOfBranchesSayWhoseTheyAreAndWhatToDo) {
 }
 
 TEST(Prototxt, SettingsInsideOfATypeThatIsNotHereSayWhoseItIs) {
-  expect_contains(net_error("layer { name: 'c' type: 'CPMData' transform_param { max_rotate_degree: 40 } }"),
+  expect_contains(net_error("layer { name: 'c' type: 'Hotspot' transform_param { max_rotate_degree: 40 } }"),
                   "unknown field \"max_rotate_degree\" in TransformationParameter: the layer has the type "
-                  "\"CPMData\" of OpenPose, which Banyan does not have: ");
-  expect_contains(net_error("layer { transform_param { max_rotate_degree: 40 } type: 'CPMData' }"),
-                  "OpenPose");
+                  "\"Hotspot\" of caffe-windows, which Banyan does not have: ");
+  expect_contains(net_error("layer { transform_param { max_rotate_degree: 40 } type: 'Hotspot' }"),
+                  "caffe-windows");
   expect_contains(net_error("layer { type: 'Data' transform_param { mirorr: true } }"),
                   "did you mean \"mirror\"?");
   expect_contains(net_error("layer { type: 'Python' python_param { modul: 'x' } }"),
@@ -128,24 +128,24 @@ TEST(Prototxt, OldTypesOfBranchesSayWhoseTheyAre) {
 TEST(Prototxt, OfATypeOfABranchAllIsSaidOnce) {
   caffe::NetParameter net;
   const TextProblems problems = find_text_problems(
-      "layer { name: 'c' type: 'CPMData' cpm_param { } transform_param { one: 1 scale: 2 two: 2 } }\n"
-      "layer { name: 'd' type: 'CPMData' transform_param { one: 1\n two: 2 } }\n"
+      "layer { name: 'c' type: 'Hotspot' cpm_param { } transform_param { one: 1 scale: 2 two: 2 } }\n"
+      "layer { name: 'd' type: 'Hotspot' transform_param { one: 1\n two: 2 } }\n"
       "layer { name: 'e' type: 'InterClass' inter_class_param { } }",
       "n", net);
   ASSERT_EQ(problems.texts.size(), 3u);
   expect_contains(problems.texts[0],
-                  "\"cpm_param\" in LayerParameter: the layer has the type \"CPMData\" of OpenPose");
+                  "\"cpm_param\" in LayerParameter: the layer has the type \"Hotspot\" of caffe-windows");
   expect_contains(problems.texts[0], "; further unknown fields: \"one\", \"two\"");
   EXPECT_EQ(problems.texts[1],
-            "n:2:53: layer \"d\" (CPMData): unknown fields of a type that is not here: \"one\", \"two\"");
+            "n:2:53: layer \"d\" (Hotspot): unknown fields of a type that is not here: \"one\", \"two\"");
   expect_contains(problems.texts[2], "\"InterClass\" of sphereface-plus");
   EXPECT_EQ(problems.unknown_fields, problems.texts);
-  const decltype(problems.told_layers) told = {{"c", "CPMData"}, {"d", "CPMData"}, {"e", "InterClass"}};
+  const decltype(problems.told_layers) told = {{"c", "Hotspot"}, {"d", "Hotspot"}, {"e", "InterClass"}};
   EXPECT_EQ(problems.told_layers, told);
 }
 
 TEST(Prototxt, OfATypeOfABranchOnlySettingsAreExplainedByIt) {
-  expect_contains(net_error("layer { type: 'CPMData' param { lr_mlt: 1 } }"), "did you mean \"lr_mult\"?");
+  expect_contains(net_error("layer { type: 'Hotspot' param { lr_mlt: 1 } }"), "did you mean \"lr_mult\"?");
 }
 
 TEST(Prototxt, PlaceholdersOfTemplatesAreNamed) {
@@ -448,6 +448,10 @@ TEST(Prototxt, ReadsQuotedTypesOfTheV1Format) {
   EXPECT_EQ(net.layers(3).type(), caffe::V1LayerParameter::CONVOLUTION);
   EXPECT_EQ(net.layer(0).type(), "SOFTMAX");
   // Places in messages are those of the file, and other texts are no such types.
+  for (const std::string quote : {"\"", "'"})
+    expect_contains(
+        net_error("layers { name: 'd' type: " + quote + "Data" + quote + " top: 'd' }"),
+        "1:26: layer \"d\" (Data): `layers` is the old format, which has no \"Data\": write `layer`");
   expect_contains(net_error("layers { type: \"SOFTMAX\" nam: 'x' }"),
                   "net.prototxt:1:26: layer (SOFTMAX): unknown");
   expect_contains(net_error("layers { type: \"Softmax\" }"), "net.prototxt:1:16: ");

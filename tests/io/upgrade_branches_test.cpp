@@ -1,4 +1,5 @@
 // Spellings of branches: 3-D windows, holes, fused ReLUs, names of messages, settings in V1 layers.
+#include "banyan/io/atomic_file.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/net/filter.hpp"
@@ -80,6 +81,31 @@ TEST(UpgradeBranchTypes, BecomeLayersThatComputeTheSame) {
                 .layer(0)
                 .type(),
             "Silence");
+}
+
+TEST(UpgradeBranchTypes, ListsOfSeveralLabels) {
+  const std::string start = "layer { name: 'd' type: 'MultiLabelImageData' top: 'data' top: 'label' ";
+  const auto image_data = [](const std::string& settings) {
+    return "layer { name: 'd' type: 'ImageData' top: 'data' top: 'label' image_data_param { " + settings +
+           " } }";
+  };
+  expect_same(
+      upgraded(start +
+               "multi_label_image_data_param { source: 'none' batch_size: 12 shuffle: true new_height: "
+               "9 new_width: 8 root_folder: 'r/' label_num: 49 } }"),
+      image_data("source: 'none' batch_size: 12 shuffle: true new_height: 9 new_width: 8 root_folder: 'r/' "
+                 "label_dim: 49"));
+  const TemporaryFolder folder;
+  const std::string list = folder.file("list");
+  write_file(list, "a.jpg 1 2.5 -3\nb.jpg 4 5 6\n");
+  expect_same(upgraded(start + "image_data_param { source: '" + list + "' } }"),
+              image_data("source: '" + list + "' label_dim: 3"));
+  expect_same(upgraded(start + "image_data_param { source: '" + list + "' label_size: 2 } }"),
+              image_data("source: '" + list + "' label_size: 2"));
+  expect_same(upgraded(start + "image_data_param { source: 'none' } }"), image_data("source: 'none'"));
+  expect_contains(
+      error_of([&] { upgraded(start + "image_data_param { } multi_label_image_data_param { } }"); }),
+      "multi_label_image_data_param and image_data_param; give one of the two");
 }
 
 TEST(UpgradeBranchTypes, EdgesAndTheirLosses) {

@@ -247,6 +247,41 @@ TEST(CenterLoss, HasTheGradientOfTheFeatures) {
   GradientChecker(bench).run();
 }
 
+TEST(CenterCosLoss, FollowsTheCentersRule) {
+  Bench bench("type: 'CenterCosLoss' center_cos_loss_param { num_output: 4 }", {Shape{4, 2}, Shape{4}}, 1);
+  bench.set_input(0, {3, 4, 0, 2, 0, 1, 0, 0});
+  bench.set_input(1, {0, 2, 0, 3});
+  bench.set_parameter(0, {2, 0, 5, 5, 3, 3, 1, 0});
+  bench.forward();
+  // Cosines 3/5, 1/sqrt(2) and 0; a sample of length 0 has none.
+  const double root = std::sqrt(0.5);
+  expect_near(bench.output(), {-(0.6 + root) / 4}, 1e-15);
+  bench.backward(Values{0.5});
+  // With respect to x: c / |x||c| - x cos / |x|^2, times -1/8.
+  expect_near(bench.input_gradient(),
+              {-(0.2 - 3 * 0.024) / 8, 4 * 0.024 / 8, -root / 16, 0, -1 / 8.0, 0, 0, 0}, 1e-15);
+  // Those of the centers: 0, x / |x||c| - c cos / |c|^2 of two samples, (0, 0.4) and (0, 0.5); 2, (-1/6, 1/6)
+  // root.
+  expect_near(bench.parameter_gradient(0), {0, -0.3, 0, 0, root / 12, -root / 12, 0, 0}, 1e-15);
+  bench.set_input(1, {0, 4, 0, 1});
+  bench.forward();
+  EXPECT_THROW(bench.layer().check_results(bench.context()), Error);
+  EXPECT_NE(refusal("type: 'CenterCosLoss'", {Shape{3, 2}, Shape{3}}).find("num_output"), std::string::npos);
+  EXPECT_NE(refusal("type: 'CenterCosLoss' center_cos_loss_param { num_output: 2 axis: 2 }",
+                    {Shape{3, 2, 2}, Shape{3}})
+                .find("axis must be 1"),
+            std::string::npos);
+}
+
+TEST(CenterCosLoss, HasTheGradientOfTheFeatures) {
+  Bench bench("type: 'CenterCosLoss' center_cos_loss_param { num_output: 4 } param { lr_mult: 0 }",
+              {Shape{5, 2, 3}, kLabels}, 1);
+  bench.set_parameter(0, spread_values(24, 2));
+  bench.set_input(0, spread_values(30, 1));
+  bench.set_input(1, integers(5, 4, 3));
+  GradientChecker(bench).run();
+}
+
 /// By its definition: (-1)^k cos(m t) - 2 k.
 double psi(double c, int m) {
   const double angle = std::acos(c), k = std::floor(m * angle / std::acos(-1.0));

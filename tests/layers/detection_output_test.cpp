@@ -182,6 +182,20 @@ TEST(DetectionOutput, KeepsTheBestOfEachClassAndImage) {
   EXPECT_TRUE(detect({kMade.boxes, {}, 3}, "").empty());
 }
 
+TEST(DetectionOutput, ClipsBoxesBeforeTheyAreCompared) {
+  using Rows = std::vector<Values>;
+  const std::string settings = "confidence_threshold: 0.3 keep_top_k: 2 nms_param { nms_threshold: 0.5 } ";
+  // They overlap by a third, and within the image entirely.
+  const Four inside{0.5, 0, 1, 1}, over{0.5, 0, 2, 1};
+  const Predictions made{{inside, over}, {{0, 0.5, 0, 0.75}}, 2};
+  EXPECT_EQ(detect(made, settings), (Rows{found(0, 1, 0.75, over), found(0, 1, 0.5, inside)}));
+  EXPECT_EQ(detect(made, settings + "clip: true"), (Rows{found(0, 1, 0.75, inside), nothing(0)}));
+  // On all sides.
+  const Predictions outside{{{-0.5, -0.25, 0.5, 0.5}, {0.75, 0.75, 1.25, 2}}, {{0, 0.5, 0, 0.75}}, 2};
+  EXPECT_EQ(detect(outside, settings + "clip: true normalized_bbox: true group_by_classes: true"),
+            (Rows{found(0, 1, 0.75, {0.75, 0.75, 1, 1}), found(0, 1, 0.5, {0, 0, 0.5, 0.5})}));
+}
+
 TEST(DetectionOutput, DecodesWhatItIsGiven) {
   for (const bool shared : {true, false})
     for (const std::string type : {"CORNER", "CENTER_SIZE", "CORNER_SIZE"})
@@ -318,6 +332,9 @@ TEST(DetectionOutput, RefusesWhatDoesNotFit) {
   expect_part("num_classes: 3 keep_top_k: 0", shapes, "keep_top_k");
   expect_part("num_classes: 3 nms_param { nms_threshold: -0.5 }", shapes, "nms_threshold");
   expect_part("num_classes: 3 nms_param { eta: 1.5 }", shapes, "eta");
+  for (const char* of_opencv :
+       {"normalized_bbox: false", "loc_pred_transposed: true", "group_by_classes: false"})
+    expect_part(cat("num_classes: 3 ", of_opencv), shapes, "(OpenCV) are not supported");
   expect_part("num_classes: 4", shapes, "4 numbers for each of 3 prior boxes");
   expect_part("num_classes: 3 share_location: false", shapes, "expected 2 x 36");
   expect_part("num_classes: 3", {shapes[0], shapes[1], Shape{1, 1, 12}}, "1 x 2 x 4P");

@@ -118,6 +118,15 @@ TEST(Filler, GaussianUnitballRowsHaveLengthOne) {
   }
 }
 
+TEST(Filler, DiagonalHoldsItsNumbers) {
+  EXPECT_EQ(filled("type: 'diagonal' diag_val: [1, -2]", Shape{1, 2, 2}), (std::vector<double>{1, 0, 0, -2}));
+  for (const Shape& shape : {Shape{2, 3}, Shape{3, 3}, Shape{}})
+    EXPECT_THAT(message_of([&] { filled("type: 'diagonal' diag_val: [1, -2]", shape); }),
+                HasSubstr("needs a square matrix and a diag_val for each row"));
+  EXPECT_THAT(message_of([] { filled("type: 'uniform' diag_val: 3", Shape{4}); }),
+              HasSubstr("belongs to diagonal"));
+}
+
 TEST(Filler, XavierAndMsraScaleByTheFan) {
   // fan_in 400, fan_out 1000
   const double fan[3] = {400, 1000, 700};

@@ -375,7 +375,8 @@ TEST(Losses, RefuseWhatDoesNotFit) {
            {"SmoothL1LossOHEM", {Shape{2, 3, 1, 1}, Shape{2, 3, 1, 1}, Shape{2, 3, 1, 1}}},
            {"ContrastiveLoss", {two, two, Shape{2}}},
            {"TripletLoss", {two, two, two}},
-           {"CenterLoss", {two, Shape{2}}}})
+           {"CenterLoss", {two, Shape{2}}},
+           {"CenterCosLoss", {two, Shape{2}}}})
     EXPECT_NE(refusal("type: '" + type + "' loss_param { weight_by_label_freqs: true }", inputs)
                   .find("weight_by_label_freqs (SegNet) is a setting of SoftmaxWithLoss only"),
               std::string::npos)

@@ -253,8 +253,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"scale_tanh", "type: 'ScaleTanH' scale_tanh_param { power: 1 step_size: 1 }", Shape{3, 2}},
         Case{"compact_bilinear", "type: 'CompactBilinear' compact_bilinear_param { num_output: 5 }",
              Shape{3, 2, 2}, 0, true},
+        Case{"meanfield",
+             "type: 'MultiStageMeanfield' multi_stage_meanfield_param { num_iterations: 2 theta_alpha: 2 "
+             "theta_beta: 2 theta_gamma: 1 }",
+             Shape{3, 2, 3}, 0, false, 1, Phase::train, 0, 2},
         Case{"sparsify", "type: 'Sparsify' sparsify_param { coef: 0.1 thre: 0.3 }", Shape{3}},
         Case{"center", "type: 'CenterLoss' center_loss_param { num_output: 4 center_filler { value: 0.5 } }",
+             Shape{3}, 4},
+        Case{"center_cos",
+             "type: 'CenterCosLoss' center_cos_loss_param { num_output: 4 center_cos_filler { value: 0.5 } }",
              Shape{3}, 4},
         Case{"margin",
              "type: 'MarginInnerProduct' margin_inner_product_param { num_output: 4 type: TRIPLE "

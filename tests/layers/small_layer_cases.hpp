@@ -53,6 +53,8 @@ inline const std::vector<GradientCase> kCases = {
      .last_input = {0, 0}},
     {"spp", spp("pyramid_height: 3"), {kImage}},
     {"spp_ave", spp("pyramid_height: 2 pool: AVE"), {kImage}},
+    {"spp_net4", spp("pyramid_type: SPP_NET4"), {kImage}},
+    {"spp_net6_ave", spp("pyramid_type: SPP_NET6 pool: AVE"), {kImage}},
     {"normalize_plain", "type: 'Normalize'", {kSmall}},
     {"normalize_lengths", "type: 'Normalize' normalize_param { bp_norm: true }", {kSmall}, 2},
     {"normalize_pixels", "type: 'Normalize' normalize_param { }", {kSmall}},

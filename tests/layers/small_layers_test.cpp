@@ -153,6 +153,36 @@ TEST(Spp, JoinsLevelsOfPooling) {
   }
 }
 
+TEST(Spp, OfPyramidTypesOverlaps) {
+  const Values x = spread_values(kImage.count(), 3);
+  struct Case {
+    std::string settings;
+    std::vector<std::string> windows;
+  };
+  const std::string once = "global_pooling: true", twice = "kernel_size: 4 stride_h: 3 stride_w: 4",
+                    thrice = "kernel_size: 3 stride: 2";
+  for (const std::string pool : {"MAX", "AVE"})
+    for (const Case& c : {Case{"SPP_NET4", {once, twice, thrice, "kernel_size: 2 stride_h: 1 stride_w: 2"}},
+                          Case{"SPP_NET6", {once, twice, thrice, "kernel_size: 2 stride: 1"}},
+                          Case{"CUSTOM pyramid_height: 2", {once, twice}}}) {
+      const Result found = run(spp("pyramid_type: " + c.settings + " pool: " + pool), {kImage}, {x});
+      std::vector<Values> levels;
+      for (const std::string& window : c.windows)
+        levels.push_back(
+            run("type: 'Pooling' pooling_param { pool: " + pool + " " + window + " }", {kImage}, {x}).values);
+      Values expected;
+      for (std::ptrdiff_t n = 0; n < 2; ++n)
+        for (const Values& level : levels) {
+          const std::ptrdiff_t count = std::ssize(level) / 2;
+          expected.insert(expected.end(), level.begin() + n * count, level.begin() + (n + 1) * count);
+        }
+      EXPECT_EQ(found.values, expected) << pool << " " << c.settings;
+    }
+  // 13 x 13, as in AlexNet: levels of 1, 2, 3 and 6 windows a side.
+  EXPECT_EQ(run(spp("pyramid_type: SPP_NET6"), {Shape{1, 1, 13, 13}}, {Values(169, 1)}).shape,
+            (Shape{1, 50}));
+}
+
 TEST(Normalize, MakesUnitVectors) {
   const Shape shape{1, 2, 2};
   const Values x{3, 0, 4, 2};
@@ -310,6 +340,8 @@ TEST(SmallLayers, RefuseWhatDoesNotFit) {
            {spp("pyramid_height: 2"), {Shape{2, 4}}, "4 (N, C, H, W)"},
            {spp("pyramid_height: 3"), {Shape{1, 1, 5, 5}}, "does not fit"},
            {spp("pyramid_height: 3 pool: STOCHASTIC"), {image}, "STOCHASTIC"},
+           {spp("pyramid_type: SPP_NET6"), {Shape{1, 1, 5, 8}}, "6 x 6 windows, does not fit"},
+           {spp("pyramid_type: SPP_NET4 pyramid_height: 4"), {image}, "pyramid_type: CUSTOM"},
            {"type: 'Normalize'", {Shape{3}}, "axis 1"},
            {"type: 'Normalize' normalize_param { normalize_type: 'L1' }", {image}, "normalize_type \"L1\""},
            {"type: 'Normalize' normalize_param { fix_gradient: true }", {image}, "fix_gradient"},

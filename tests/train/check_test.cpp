@@ -260,7 +260,9 @@ TEST_F(Check, StagesThatMakeAMissingBlob) {
                     text = "layer { name: 'a' type: 'Input' top: 'x' include { stage: 'train' } " + shape +
                            "layer { name: 'b' type: 'Input' top: 'x' include { stage: 'val' } " + shape,
                     relu = "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'x' }";
-  const CheckReport report = check(text + relu + "layer { name: 'r' type: 'ReLU' bottom: 'y' top: 'y' }");
+  const CheckReport report =
+      check(text + relu + "layer { name: 'c' type: 'Input' top: 'y' include { stage: 'c' } " + shape +
+            "layer { name: 'r' type: 'ReLU' bottom: 'y' top: 'y' }");
   EXPECT_THAT(report.text,
               HasSubstr("which no layer of the net produces; layers with stage \"train\" or \"val\" make it: "
                         "--stage=train or --stage=val\n"));
@@ -284,6 +286,21 @@ TEST_F(Check, StagesThatMakeAMissingBlob) {
   EXPECT_THAT(one.text,
               HasSubstr("layer \"p\" (Softmax) reads blob \"xx\", which no layer of the net produces"));
   EXPECT_THAT(one.text, HasSubstr("checked with --stage=train and --stage=val\n"));
+}
+
+TEST_F(Check, StagesAreTriedThoughALayerReadsWhatNoneMakes) {
+  const std::string shape = "input_param { shape { dim: 2 dim: 3 } } }\n";
+  const CheckReport report =
+      check("layer { name: 'a' type: 'Input' top: 'x' include { stage: 'train' } " + shape +
+            "layer { name: 'b' type: 'Input' top: 'x' include { stage: 'val' } " + shape +
+            "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' }\n"
+            "layer { name: 'f' type: 'ReLU' bottom: 'f1' top: 'f' }\n"
+            "layer { name: 'ip' type: 'InnerProduct' bottom: 'r' top: 'ip' include { stage: 'val' } }");
+  EXPECT_EQ(report.problems, 2) << report.text;
+  EXPECT_THAT(report.text,
+              HasSubstr("layer \"f\" (ReLU) reads blob \"f1\", which no layer of the net produces"));
+  EXPECT_THAT(report.text, HasSubstr("layer \"ip\" (InnerProduct): num_output must be positive\n"));
+  EXPECT_THAT(report.text, HasSubstr("checked with --stage=train and --stage=val\n"));
 }
 
 TEST_F(Check, AStageForTheTest) {

@@ -146,7 +146,10 @@ TEST(LayerTypes, ShowAllTheirSettings) {
       AllOf(HasSubstr("Data: records of an LMDB or a LevelDB\n"), HasSubstr("data_param (DataParameter)"),
             HasSubstr("transform_param (TransformationParameter): Output is (pixel - mean)"),
             HasSubstr("softmax_param (SoftmaxParameter)"), HasSubstr("loss_param (LossParameter)")));
-  EXPECT_THAT(describe_layer_types({"HDF5Data"}, false), Not(HasSubstr("transform_param")));
+  for (const char* type : {"HDF5Data", "CPMData", "CustomData"})
+    EXPECT_THAT(describe_layer_types({type}, false), Not(HasSubstr("\ntransform_param"))) << type;
+  for (const char* type : {"AnnotatedData", "CPMData"})
+    EXPECT_THAT(describe_layer_types({type}, false), HasSubstr("\ndata_param (DataParameter)")) << type;
   EXPECT_THAT(describe_layer_types({"FocalLoss"}, false),
               AllOf(HasSubstr("\nfocal_loss_param (FocalLossParameter)"),
                     HasSubstr("\nsoftmax_focal_loss_param (FocalLossParameter)"),

@@ -51,6 +51,25 @@ TEST(MadeUpData, TopsWithoutAShapeHaveTheEntriesOfTheFirstThatHasOne) {
   EXPECT_TRUE(stand_in_shapes(source, {{"other", Shape{9}}}).empty());
 }
 
+TEST(MadeUpData, OtherBlobsOfAnInputKeepTheirShapes) {
+  caffe::LayerParameter source;
+  source.set_type("Input");
+  for (const char* top : {"a", "b", "c"}) source.add_top(top);
+  const auto add = [&](const Shape& shape) {
+    caffe::BlobShape& added = *source.mutable_input_param()->add_shape();
+    for (const std::int64_t dim : shape.dims()) added.add_dim(dim);
+  };
+  EXPECT_THROW(stand_in_shapes(source, {{"a", Shape{4, 5}}}), Error);  // it has none
+  add(Shape{2, 5});
+  EXPECT_EQ(stand_in_shapes(source, {{"a", Shape{4, 6}}}), (std::vector<Shape>{{4, 6}, {4, 5}, {4, 5}}));
+  EXPECT_EQ(stand_in_shapes(source, {{"b", Shape{4, 5}}}), (std::vector<Shape>{{4, 5}, {4, 5}, {4, 5}}));
+  add(Shape{2});
+  add(Shape{1, 3});
+  const Shapes two = {{"b", Shape{7}}, {"c", Shape{2, 3}}};
+  EXPECT_EQ(stand_in_shapes(source, {{"a", Shape{4, 6}}}), (std::vector<Shape>{{4, 6}, Shape{4}, {1, 3}}));
+  EXPECT_EQ(stand_in_shapes(source, two), (std::vector<Shape>{{7, 5}, Shape{7}, {2, 3}}));
+}
+
 TEST(MadeUpData, LabelsHaveTheFormThatTheirSourceGivesThem) {
   caffe::LayerParameter source;
   for (const char* top : {"a", "b", "c"}) source.add_top(top);
@@ -72,6 +91,48 @@ TEST(MadeUpData, LabelsHaveTheFormThatTheirSourceGivesThem) {
   EXPECT_EQ(stand_in_shapes(source, images)[1], Shape{4});
   source.mutable_image_data_param()->set_label_dim(7);
   EXPECT_EQ(stand_in_shapes(source, images)[1], (Shape{4, 7}));
+}
+
+TEST(MadeUpData, NothingIsSavedWhereTheListsOfADetectorAreMissing) {
+  const std::string here = BANYAN_SOURCE "/README.md";
+  const auto net_of = [](const std::string& map, const std::string& sizes) {
+    return io::parse_net_text(
+        "layer { name: 'o' type: 'DetectionOutput' detection_output_param { num_classes: 2 save_output_param "
+        "{ "
+        "output_directory: 'out' output_format: 'VOC' label_map_file: '" +
+            map + "' name_size_file: '" + sizes +
+            "' } } include { phase: TEST } } layer { name: 'e' type: 'DetectionEvaluate' "
+            "detection_evaluate_param { "
+            "name_size_file: '" +
+            sizes + "' } include { phase: TEST } }",
+        "made.prototxt");
+  };
+  for (const caffe::Phase phase : {caffe::TEST, caffe::TRAIN}) {
+    caffe::NetState state;
+    state.set_phase(phase);
+    caffe::NetParameter net = net_of(here, "none");
+    testing::internal::CaptureStderr();
+    drop_missing_files(net, state);
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(log.find("layer \"o\" (DetectionOutput): \"none\" does not exist") != std::string::npos,
+              phase == caffe::TEST)
+        << log;
+    EXPECT_FALSE(net.layer(0).detection_output_param().has_save_output_param());
+    EXPECT_EQ(net.layer(0).detection_output_param().num_classes(), 2u);
+    EXPECT_FALSE(net.layer(1).detection_evaluate_param().has_name_size_file());
+  }
+  caffe::NetParameter whole = net_of(here, here);
+  caffe::NetState state;
+  state.set_phase(caffe::TEST);
+  caffe::NetParameter too_long = net_of(here, std::string(300, 'x'));
+  testing::internal::CaptureStderr();
+  drop_missing_files(too_long, state);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find(
+                " cannot be looked at (File name too long); it runs without, and saves nothing"),
+            std::string::npos);
+  drop_missing_files(whole, state);
+  EXPECT_TRUE(whole.layer(0).detection_output_param().has_save_output_param());
+  EXPECT_TRUE(whole.layer(1).detection_evaluate_param().has_name_size_file());
 }
 
 TEST(MadeUpData, BoxesLieInTheImagesThatADetectionNetGets) {

@@ -253,5 +253,22 @@ TEST_F(Trace, TimeNeedsNoDataWhereShapesAreGiven) {
   expect_refusal(run({"time", "--model=" + path("net"), "--cpu=2", "--shape=pixels:6,3,8,8"}), {"pixels"});
 }
 
+TEST_F(Trace, TimeOfADetectorNeedsNoFilesOfNames) {
+  write("deploy", R"(
+    layer { name: 'loc' type: 'Input' top: 'loc' input_param { shape { dim: 1 dim: 4 } } }
+    layer { name: 'conf' type: 'Input' top: 'conf' input_param { shape { dim: 1 dim: 2 } } }
+    layer { name: 'data' type: 'Input' top: 'data' input_param { shape { dim: 1 dim: 3 dim: 8 dim: 8 } } }
+    layer { name: 'map' type: 'Input' top: 'map' input_param { shape { dim: 1 dim: 1 dim: 1 dim: 1 } } }
+    layer { name: 'priors' type: 'PriorBox' bottom: 'map' bottom: 'data' top: 'priors'
+      prior_box_param { min_size: 4 variance: 0.1 } }
+    layer { name: 'out' type: 'DetectionOutput' bottom: 'loc' bottom: 'conf' bottom: 'priors' top: 'out'
+      detection_output_param { num_classes: 2 save_output_param { output_directory: 'nowhere/out'
+        output_format: 'VOC' label_map_file: 'nowhere/map' name_size_file: 'nowhere/sizes' } } })");
+  ASSERT_EQ(run({"time", "--model=" + path("deploy"), "--cpu=1", "--phase=TEST", "--iterations=2"}), 0)
+      << file("log");
+  EXPECT_THAT(file("log"),
+              testing::HasSubstr("\"nowhere/map\" does not exist; it runs without, and saves nothing"));
+}
+
 }  // namespace
 }  // namespace banyan

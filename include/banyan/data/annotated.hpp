@@ -23,7 +23,8 @@ void check_annotated(const caffe::TransformationParameter& transform,
 /// instance, xmin, ymin, xmax, ymax, difficult), the boxes as fractions of the result; with yolo_data_type: 1
 /// 1 x 300 x 5 for each item in place of the table (class from 0, centre, size), zeros after the last. The
 /// image is distorted, expanded, cut to a random one of the parts that the batch samplers found, resized, and
-/// then changed as by the Augmenter. An item's draws depend only on (seed, layer, item number).
+/// then changed as by the Augmenter. An item's draws depend only on (seed, layer, item number), which of
+/// several resize_param its batch takes on the batch's first item.
 class AnnotatedWriter : public ItemWriter {
  public:
   struct Options {
@@ -43,6 +44,7 @@ class AnnotatedWriter : public ItemWriter {
   struct Steps;
   Steps plan(const Record& record, std::uint64_t item) const;
   Record pixels(const Record& record, const Steps& steps) const;
+  const caffe::ResizeParameter* resize_of(const Record& record) const;
   void check_objects(const Record& record) const;
   std::vector<ObjectBox> shown(const Record& result, std::vector<ObjectBox> objects,
                                std::uint64_t item) const;
@@ -60,7 +62,7 @@ class AnnotatedWriter : public ItemWriter {
   caffe::AnnotatedDataParameter annotations_;
   Options options_;
   Augmenter augmenter_;
-  ops::RandomKey key_;
+  ops::RandomKey key_, sizes_key_;       // of items, of batches
   std::optional<std::set<int>> labels_;  // of label_map_file
 };
 

@@ -28,6 +28,7 @@ struct DealingRule {
 /// One device's part of one step: items first, first + stride, ... (count of them; may be 0).
 struct Share {
   std::uint64_t first = 0, stride = 1, count = 0;
+  std::uint64_t batch = 0;     ///< first item of the whole batch, on every device
   std::uint64_t consumed = 0;  ///< BatchSource::consumed() once this share has been taken
   bool ends_epoch = false;     ///< the step (of all devices) reaches the end of the records
   std::uint64_t item(std::uint64_t i) const { return first + i * stride; }

@@ -16,9 +16,19 @@ namespace banyan::data {
 
 class ItemDraws;
 
+/// A number, drawn evenly between two.
+struct RandomFactor {
+  double least = 1, most = 1;
+  bool changes() const { return least != 1 || most != 1; }
+};
+
 /// The length of an image's shorter side, drawn from shortest to longest, and how the image comes to it.
+/// NVIDIA's lets the longer side be `aspect` times as long (unless that is 1), and multiplies both by factors
+/// of their own.
 struct RandomSide {
-  std::int64_t shortest = 0, longest = 0;
+  std::int64_t shortest = 0, longest = 0;  ///< 0: the length that it has
+  RandomFactor aspect, height, width;
+  bool enlarges = true;  ///< false: sides grow only as far as the crop needs
   caffe::ResizeParameter::Interp_mode smaller = caffe::ResizeParameter::LINEAR,
                                       larger = caffe::ResizeParameter::LINEAR;
 };
@@ -43,9 +53,9 @@ std::vector<std::pair<int, int>> fixed_places(int height, int width, int crop_he
 /// Draws a part of crop_size; with multi_scale of another size and shape; with original_image anything from
 /// original_min_scale (0.08) of the image's area to all of it, 3/4 to 4/3 as wide as high, at any place, and
 /// the centre 7/8 as long as the shorter side if ten draws do not fit into the image; with NVIDIA's
-/// img_rand_resize or Intel's random_resize_param what is crop_size large once the shorter side has a random
-/// length; with Intel's random_aspect_ratio_param a part of a RandomAspect, and a square as long as the
-/// shorter side, at any place, if no draw fits.
+/// img_rand_resize, rand_resize_ratio and stretches, or Intel's random_resize_param, what is crop_size large
+/// once the image has its random size; with Intel's random_aspect_ratio_param a part of a RandomAspect, and a
+/// square as long as the shorter side, at any place, if no draw fits.
 class RandomParts {
  public:
   explicit RandomParts(const caffe::TransformationParameter& settings);
@@ -62,8 +72,9 @@ class RandomParts {
   void resize(Image& part, Image& scratch) const;
 
  private:
-  /// Of a part that is crop_size large where the shorter side has this length.
-  PixelBox size_of(int height, int width, std::int64_t length) const;
+  /// Of a part that is crop_size large where the whole image has the random size; without draws that of
+  /// tests.
+  PixelBox size_of(int height, int width, ItemDraws* draws) const;
 
   int crop_, max_distort_;
   bool multi_scale_, fixed_, more_places_, whole_;

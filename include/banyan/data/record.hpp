@@ -36,6 +36,7 @@ struct Record {
   bool typed_objects = false;  ///< the record says that its annotations are boxes
 
   std::uint64_t item = 0;       ///< number of the item that is made of it; set before it is read
+  std::uint64_t batch = 0;      ///< Share::batch of the item
   std::string_view stored;      ///< as the source holds it: a Datum or an image file
   Image image;                  ///< holds decoded pixels
   Image scratch;                ///< holds pixels before a resize

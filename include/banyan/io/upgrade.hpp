@@ -42,9 +42,9 @@ void refuse_fusions(const caffe::NetParameter& net, const std::string& origin);
 caffe::NetParameter upgrade_fused_relu(caffe::NetParameter net);
 /// Types of branches that compute what a layer here computes become it: ReLU6 a Clip, CuDNNConvolution and
 /// CuDNNDeconvolution (makefile/frcnn), Norm and L2Normalize a Normalize, AutoCrop (RCF) a Crop with
-/// automatic_offset, an Eltwise with one input a Power, EltwiseAccuracy (DeconvNet) an Accuracy, MatWrite
-/// (DeepLab) a Silence, with a warning, and HED's ImageLabelmapData an ImageSegData, whose
-/// SigmoidCrossEntropyLoss layers get their class_balance.
+/// automatic_offset, an Eltwise with one input a Power, MultiLabelImageData an ImageData with label_dim,
+/// EltwiseAccuracy (DeconvNet) an Accuracy, MatWrite (DeepLab) a Silence, with a warning, and HED's
+/// ImageLabelmapData an ImageSegData, whose SigmoidCrossEntropyLoss layers get their class_balance.
 caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::string& origin);
 /// ConvolutionReLU and ReLUPooling (SkimCaffe) become two layers, a DenseBlock (caffe_ocr) all that it stands
 /// for; XCLProgram (fpga_caffe) is left out, with a warning; Ristretto's types become BVLC's,

@@ -38,6 +38,20 @@ struct SquareFunction {
   BANYAN_HOST_DEVICE T operator()(T x) const { return (a * x + b) * (a * x + b); }
   BANYAN_HOST_DEVICE T slope(T x) const { return T(2) * a * (a * x + b); }
 };
+/// The power 0.5.
+template <class T>
+struct RootFunction {
+  T a, b;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return std::sqrt(a * x + b); }
+  BANYAN_HOST_DEVICE T slope(T x) const { return T(0.5) * a / std::sqrt(a * x + b); }
+};
+/// The power -1.
+template <class T>
+struct ReciprocalFunction {
+  T a, b;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return T(1) / (a * x + b); }
+  BANYAN_HOST_DEVICE T slope(T x) const { return -a / ((a * x + b) * (a * x + b)); }
+};
 template <class T>
 struct ExponentialFunction {
   T a, b;
@@ -106,6 +120,8 @@ void with_functor(const Function& f, const Body& body) {
       return body(AffineFunction<A>{a, b});
     case Function::Kind::power:
       if (f.c == 2) return body(SquareFunction<A>{a, b});
+      if (f.c == 0.5) return body(RootFunction<A>{a, b});
+      if (f.c == -1) return body(ReciprocalFunction<A>{a, b});
       return body(PowerFunction<A>{a, b, c});
     case Function::Kind::exponential:
       return body(ExponentialFunction<A>{a, b});

@@ -107,18 +107,25 @@ std::set<std::string> stages_of(const caffe::NetParameter& net) {
 struct DataPhases {
   bool whole = true;  ///< every phase has some, and a layer for each blob that one reads
   bool sound = true;  ///< so has each of `phases`
-  bool known = true;  ///< what these read, some layer of the file makes, be it with other stages
   std::set<caffe::Phase> phases;
 };
 
-bool reads_only_known(const caffe::NetParameter& net, const caffe::NetParameter& whole) {
+/// Is there a layer for each blob that one reads, but for blobs that none makes with any stage? Those are
+/// wrong whatever the stages.
+bool is_sound(const caffe::NetParameter& net, const caffe::NetParameter& whole) {
   std::set<std::string> tops;
   for (const caffe::LayerParameter& layer : whole.layer())
-    tops.insert(layer.top().begin(), layer.top().end());
-  return std::all_of(net.layer().begin(), net.layer().end(), [&](const caffe::LayerParameter& layer) {
-    return std::all_of(layer.bottom().begin(), layer.bottom().end(),
-                       [&](const std::string& bottom) { return tops.contains(bottom); });
-  });
+    for (int k = 0; k < layer.top_size(); ++k)
+      if (k >= layer.bottom_size() || layer.top(k) != layer.bottom(k)) tops.insert(layer.top(k));
+  caffe::NetParameter with_others;
+  caffe::LayerParameter& others = *with_others.add_layer();
+  others.set_type("Input");
+  for (const caffe::LayerParameter& layer : net.layer())
+    for (const std::string& bottom : layer.bottom())
+      if (tops.insert(bottom).second) others.add_top(bottom);
+  if (others.top_size() == 0) return find_connection_problems(net, whole, true).empty();
+  with_others.MergeFrom(net);
+  return find_connection_problems(with_others, whole, true).empty();
 }
 
 DataPhases data_phases(const caffe::NetParameter& whole, const std::vector<std::string>& stages,
@@ -129,11 +136,10 @@ DataPhases data_phases(const caffe::NetParameter& whole, const std::vector<std::
     const caffe::NetState state = state_of(whole, phase, options.level, stages);
     try {
       const caffe::NetParameter net = filter_net(whole, state);
-      const bool data = has_source(net), sound = find_connection_problems(net, whole, true).empty();
+      const bool data = has_source(net), sound = is_sound(net, whole);
       if (data) found.phases.insert(phase);
       found.whole = found.whole && data && sound;
       found.sound = found.sound && (sound || !data);
-      found.known = found.known && (!data || reads_only_known(net, whole));
     } catch (const Error&) {
       found.whole = found.sound = false;
     }
@@ -156,17 +162,38 @@ StageTurns stage_turns(const caffe::NetParameter& net, const CheckOptions& optio
     return found;
   std::vector<std::vector<std::string>> turns{{}};
   for (const std::string& stage : stages) turns.push_back({stage});
-  bool any_sound = false;
   for (const std::vector<std::string>& turn : turns) {
     const DataPhases sources = data_phases(net, turn, options);
-    // What a turn lacks may be for other stages that are given with it; what nothing makes is wrong.
-    if (sources.phases.empty() || (!sources.sound && sources.known)) continue;
-    any_sound = any_sound || sources.sound;
+    // What a turn lacks may be for other stages that are given with it.
+    if (sources.phases.empty() || !sources.sound) continue;
     found.turns.push_back(turn);
     found.phases.insert(sources.phases.begin(), sources.phases.end());
   }
-  if (!any_sound || (found.turns.size() == 1 && found.turns[0].empty())) found.turns.clear();
+  if (found.turns.size() == 1 && found.turns[0].empty()) found.turns.clear();
   return found;
+}
+
+bool is_loss(const caffe::LayerParameter& layer) {
+  if (std::any_of(layer.loss_weight().begin(), layer.loss_weight().end(), [](float w) { return w != 0; }))
+    return true;
+  try {
+    return make_layer(layer, {})->traits().loss;
+  } catch (const Error&) {  // the check's complaint
+    return false;
+  }
+}
+
+/// A net that is only run: it reads no data set, has no loss and no layer for TRAIN alone, and lacks in TRAIN
+/// what only TEST has.
+bool is_whole_in_test_only(const caffe::NetParameter& whole, const caffe::NetParameter& train,
+                           const caffe::NetParameter& test) {
+  if (find_connection_problems(train, whole).empty() || !find_connection_problems(test, whole).empty())
+    return false;
+  const auto may_be_run = [&](const caffe::LayerParameter& layer) {
+    return (!makes_data(layer) || layer.type() == "Input") && !is_loss(layer) &&
+           (!keeps(train.state(), layer) || keeps(test.state(), layer));
+  };
+  return std::all_of(whole.layer().begin(), whole.layer().end(), may_be_run);
 }
 
 /// Both phases of a net's file, or the one that is asked for; returns a few words about it.
@@ -180,8 +207,17 @@ std::string check_phases(const CheckedSource& source, const CheckOptions& option
   }
   // A file for one phase only has no data in the other.
   const bool several = has_source(phases[0].net()) == has_source(phases[1].net());
+  const bool test_only =
+      !options.phase && is_whole_in_test_only(source.net, phases[0].net(), phases[1].net());
+  if (test_only)
+    findings.note(cat(source.origin,
+                      ": the net is whole in phase TEST only (--phase=TEST): layers that TRAIN "
+                      "would need are for TEST, and it has neither a loss nor a data set; phase "
+                      "TRAIN was not checked"));
   for (PhaseCheck& phase : phases)
     if (options.phase && phase_of(phase.net().state().phase()) != *options.phase)
+      continue;
+    else if (test_only && phase.net().state().phase() == caffe::TRAIN)
       continue;
     else if (several || options.phase || has_source(phase.net()))
       phase.run();

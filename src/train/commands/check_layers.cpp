@@ -1,7 +1,7 @@
 #include "check_layers.hpp"
 
-#include <filesystem>
 #include <map>
+#include <system_error>
 
 #include "banyan/base/text.hpp"
 #include "banyan/io/prototxt.hpp"
@@ -177,24 +177,12 @@ CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& 
 }
 
 void drop_missing_files(caffe::NetParameter& net, const std::string& origin, Findings& findings) {
-  for (caffe::LayerParameter& layer : *net.mutable_layer()) {
-    const auto missing = [&](const std::string& path) {
-      if (path.empty() || std::filesystem::exists(path)) return false;
-      findings.note(cat(origin, ": layer ", quoted(layer.name()), " (", layer.type(), "): ", quoted(path),
-                        " does not exist here; checked as if it were not given"));
-      return true;
-    };
-    const caffe::SaveOutputParameter& save = layer.detection_output_param().save_output_param();
-    if (missing(save.label_map_file()) || missing(save.name_size_file()))
-      layer.mutable_detection_output_param()->clear_save_output_param();
-    const caffe::SaveOutputParameter& of_frcnn = layer.frcnn_output_param().save_output_param();
-    if (missing(of_frcnn.label_map_file()) || missing(of_frcnn.name_size_file()))
-      layer.mutable_frcnn_output_param()->clear_save_output_param();
-    if (missing(layer.detection_evaluate_param().name_size_file())) {
-      layer.mutable_detection_evaluate_param()->clear_name_size_file();
-      layer.mutable_detection_evaluate_param()->clear_resize_param();
-    }
-  }
+  drop_missing_files(
+      net, [&](const caffe::LayerParameter& layer, const std::string& path, const std::error_code& why) {
+        findings.note(cat(origin, ": layer ", quoted(layer.name()), " (", layer.type(), "): ", quoted(path),
+                          why ? cat(" cannot be looked at (", why.message(), ")") : " does not exist here",
+                          "; checked as if it were not given"));
+      });
 }
 
 }  // namespace banyan

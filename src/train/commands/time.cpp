@@ -103,6 +103,7 @@ SolverSettings solver_for(const ModelOptions& options) {
   io::upgrade_net(net, options.model);
   *net.mutable_state() = state_of(net, caffe::TRAIN, options.level, options.stages);
   std::map<std::string, Shape> shapes = options.shapes;
+  drop_missing_files(net, net.state());
   add_missing_data(net, net.state(), true, shapes);
   make_up_data(net, shapes);
   solver.set_base_lr(1e-6f);

@@ -84,6 +84,11 @@ constexpr LabelReader kReaders[] = {
        return static_cast<std::int64_t>(layer.center_loss_param().num_output());
      },
      none},
+    {"CenterCosLoss", 1,
+     [](const caffe::LayerParameter& layer, const Shape&) {
+       return static_cast<std::int64_t>(layer.center_cos_loss_param().num_output());
+     },
+     none},
     {"MarginInnerProduct", 1,
      [](const caffe::LayerParameter& layer, const Shape&) {
        return static_cast<std::int64_t>(layer.margin_inner_product_param().num_output());

@@ -1,0 +1,43 @@
+// Joints of people: which ones a record's become, and the maps that are drawn of them. Internal to the room.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "banyan/data/poses.hpp"
+
+namespace banyan::data {
+
+/// What the value of num_parts stands for.
+struct Skeleton {
+  int least_joints = 0;                     ///< of a person in the records
+  std::vector<std::array<int, 2>> sources;  ///< each joint is the middle of these two of the record's
+  std::vector<std::array<int, 2>> sides;    ///< joints on the right with those on the left
+  std::vector<std::array<int, 2>> limbs;    ///< from one joint to another; none: single persons
+  int joints() const { return static_cast<int>(sources.size()); }
+  int parts() const { return joints() + 2 * static_cast<int>(limbs.size()); }
+};
+/// nullptr: there is none.
+const Skeleton* skeleton_of(std::uint32_t num_parts);
+
+/// The joints that are drawn, of those of a record.
+Pose drawn_joints(const Skeleton& skeleton, const Pose& stored);
+/// After mirroring, who was on the right is on the left.
+void exchange_sides(const Skeleton& skeleton, Pose& pose);
+
+/// Rows of cells of `stride` x `stride` pixels.
+struct PoseGrid {
+  int height = 0, width = 0, stride = 1;
+  std::ptrdiff_t cells() const { return std::ptrdiff_t{height} * width; }
+};
+
+/// Maps of zeros get what PoseWriter says of the second output; `weights` is of the grid's size, 1 for each
+/// cell, and needed for limbs only.
+void draw_poses(const Skeleton& skeleton, const std::vector<Pose>& people, const PoseGrid& grid, double sigma,
+                const std::vector<float>& weights, std::vector<float>& maps);
+/// Adds a Gaussian of height 1 around `centre` to the map; sums end at 1, and values below about 0.01 are
+/// left out.
+void draw_gaussian(const PosePoint& centre, const PoseGrid& grid, double sigma, float* map);
+
+}  // namespace banyan::data
