@@ -116,12 +116,12 @@ check() {  # preset [ctest options]
 }
 
 # The optimized build's tests, those of rooms that have shards many in a process. CTest does not see which of them skipped
-# themselves.
+# themselves: what did is listed at the end.
 check_shards() {  # [ctest options]
   local rooms
   rooms=$(ctest --test-dir build/release -C Shards -L '^shards$' -N | sed -n 's/.*: \([a-z_0-9]*\)\.shard_0$/\1/p' | paste -sd '|')
   check release -C Shards -LE "^($rooms${others})\$" "$@"
-  say "Skipped in shards"
+  say "Skipped"
   grep -A 1 ': Skipped$' build/release/Testing/Temporary/LastTest.log | sed -n "s|^$root/||; /: Skipped\$/{N;s/: Skipped\n/: /p}" | sort | uniq -c || true
 }
 

@@ -32,16 +32,16 @@ def main():
             sys.exit(f"turns_test: {what}: {found} instead of {expected}")
 
     with tempfile.TemporaryDirectory() as place:
-        if turn(place, GIT_CEILING_DIRECTORIES=str(pathlib.Path(place).parent)) not in ("0", "1", "2"):
+        if turn(place, GIT_CEILING_DIRECTORIES=str(pathlib.Path(place).parent)) not in ("0", "1", "2", "3"):
             sys.exit("turns_test: where there is no repository it has any turn")
         source = place + "/source"
         git(place, "init", "-q", source)
         for i in range(8):
             git(source, "commit", "-q", "--allow-empty", "-m", str(i))
-            expect("a commit", turn(source), str(int(git(source, "rev-parse", "HEAD")[:8], 16) % 3))
+            expect("a commit", turn(source), str(int(git(source, "rev-parse", "HEAD")[:8], 16) % 4))
         expect("the one that is asked for", turn(source, BANYAN_TURN="2"), "2")
-        wrong = subprocess.run(["bash", "tools/run_tests.sh", "--turn"], cwd=source, env={**environment, "BANYAN_TURN": "3"}, stderr=subprocess.PIPE, text=True)
-        expect("one that does not exist", (wrong.returncode, wrong.stderr), (2, "run_tests: BANYAN_TURN=3: 0, 1, 2 or all\n"))
+        wrong = subprocess.run(["bash", "tools/run_tests.sh", "--turn"], cwd=source, env={**environment, "BANYAN_TURN": "4"}, stderr=subprocess.PIPE, text=True)
+        expect("one that does not exist", (wrong.returncode, wrong.stderr), (2, "run_tests: BANYAN_TURN=4: 0, 1, 2, 3 or all\n"))
     print("each commit has a turn")
 
 

@@ -44,9 +44,10 @@ inline constexpr int kNumbers = 42, kSpatial = 6;
 inline constexpr int kMatrix = 6, kRow = kMatrix + kNumbers + 4;
 }  // namespace augmentation
 
-/// How a coefficient is drawn.
+/// How a coefficient is drawn. No padding here, and none after an array of these: GCC 12's
+/// __builtin_clear_padding, with which emulated GPUs take a kernel's arguments, would clear other bytes.
 struct AugmentationDraw {
-  enum class Kind : std::uint8_t { none, uniform, normal, coin };
+  enum class Kind : std::uint32_t { none, uniform, normal, coin };
   Kind kind = Kind::none;
   bool by_chance = false;    ///< else nothing changes; of a coin: whether it is 1
   bool exponential = false;  ///< e to the number
@@ -54,15 +55,16 @@ struct AugmentationDraw {
   bool whole = false;        ///< rounded
   float mean = 0, spread = 0, chance = 1, factor = 1;
 };
+static_assert(sizeof(AugmentationDraw) == 4 + 4 * sizeof(bool) + 4 * sizeof(float));
 
 struct AugmentationDraws {
   enum class Mode : std::uint8_t { add, replace, regenerate };
   Mode mode = Mode::regenerate;
-  /// Of each place of a row; zoom_y's is a factor of the width and divisor of the height.
-  AugmentationDraw places[augmentation::kNumbers];
   std::int64_t height = 0, width = 0, cut_height = 0, cut_width = 0;  ///< of the image, of the result
   double first = 1, last = 1, half_life = 1;  ///< of the factor of spreads, see CoeffScheduleParameter
   std::int64_t passes = 1;                    ///< of one iteration
+  /// Of each place of a row; zoom_y's is a factor of the width and divisor of the height.
+  AugmentationDraw places[augmentation::kNumbers];
 
   bool spatial() const {
     for (int place = 0; place < augmentation::kSpatial; ++place)
@@ -70,6 +72,7 @@ struct AugmentationDraws {
     return false;
   }
 };
+static_assert(sizeof(AugmentationDraw) * augmentation::kNumbers % 8 == 0);
 
 /// `to` (rows) from what is drawn and `from` (rows), which may be undefined: zeros. Spatial numbers are drawn
 /// again, up to 50 times, until the whole result is inside of the image; then they are as in `from`.

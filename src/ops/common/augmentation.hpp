@@ -301,12 +301,9 @@ void draw_augmentation_on(Context& context, const AugmentationDraws& how, const 
   const std::int64_t count = detail::augmentation_rows("draw_augmentation", to, augmentation::kNumbers);
   if (from.defined()) require_alike("draw_augmentation", from, to);
   dispatch_float(to.dtype(), "draw_augmentation", [&]<class T>() {
-    const detail::DrawAugmentation<T> functor{how,
-                                              how.spatial(),
-                                              {key.seed, key.stream, 0},
-                                              samples,
-                                              from.defined() ? from.data<T>() : nullptr,
-                                              to.data<T>()};
+    const detail::DrawAugmentation<T> functor{how.spatial(), {key.seed, key.stream, 0},
+                                              samples,       from.defined() ? from.data<T>() : nullptr,
+                                              to.data<T>(),  how};
     Backend::for_each_made(context, count, MakeDrawing<detail::DrawAugmentation<T>>{functor, key.iteration});
   });
 }

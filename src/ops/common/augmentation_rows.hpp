@@ -61,12 +61,12 @@ struct PixelMap {
 /// One sample's row.
 template <class T>
 struct DrawAugmentation {
-  AugmentationDraws how;
   bool spatial;
   RandomKey key;
   SampleIndex samples;
   const T* from;
   T* to;
+  AugmentationDraws how;  // last: see AugmentationDraw
 
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     using namespace augmentation;

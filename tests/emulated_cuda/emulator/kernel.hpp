@@ -132,7 +132,8 @@ class TypedKernel final : public Kernel {
       : Kernel(&run_threads, &arguments_, sizeof(arguments_), sizeof(TypedKernel)),
         function_(function),
         arguments_{arguments...} {
-    // What the memory's earlier owner left between two arguments can look like half an address.
+    // What the memory's earlier owner left between two arguments can look like half an address. GCC 12 clears
+    // other bytes instead where padding follows an array of structs: kernels take none such.
     __builtin_clear_padding(&arguments_);
   }
 
