@@ -74,9 +74,9 @@ struct DrawAugmentation {
     const std::int64_t sample = samples.first + i * samples.stride;
     double row[kNumbers];
     for (int k = 0; k < kNumbers; ++k) {
-      const bool starts_anew = from == nullptr || how.mode == Mode::regenerate ||
-                               (how.mode == Mode::replace && spatial && k < kSpatial);
-      row[k] = starts_anew ? 0 : static_cast<double>(from[i * kNumbers + k]);
+      const bool from_zero = from == nullptr || how.mode == Mode::regenerate ||
+                             (how.mode == Mode::replace && spatial && k < kSpatial);
+      row[k] = from_zero ? 0 : static_cast<double>(from[i * kNumbers + k]);
     }
     const double strength = factor();
     if (spatial) move(sample, strength, row);
