@@ -1,7 +1,6 @@
 // CustomData (FlowNet2): records of an LMDB that hold several blobs each, such as two images, the flow
 // between them and where it is known (data/channel_slices.hpp). Outputs: each of them, N x C x H x W, and, if
 // there is one top more, labels.
-#include <algorithm>
 
 #include "banyan/base/text.hpp"
 #include "banyan/data/channel_slices.hpp"
@@ -25,14 +24,7 @@ class CustomDataLayer : public SourceLayer {
     check_slices();
     if (from.has_preselection_file() != from.has_preselection_label())
       refuse("data_param.preselection_file", "and preselection_label come together");
-    Settings settings;
-    settings.field = "data_param";
-    settings.batch_size = from.batch_size();
-    settings.batch_size_is_total = from.batch_size_is_total();
-    settings.epoch_end = from.epoch_end() == caffe::PARTIAL ? data::EpochEnd::partial : data::EpochEnd::wrap;
-    settings.shuffle = from.shuffle();
-    settings.threads = static_cast<int>(std::clamp<std::uint32_t>(from.threads(), 1, 256));
-    return settings;
+    return settings_of(from);
   }
 
   void check_transform() const override {

@@ -1,7 +1,5 @@
 #include "layers/data_layer.hpp"
 
-#include <algorithm>
-
 #include "banyan/base/text.hpp"
 #include "banyan/data/leveldb.hpp"
 #include "banyan/data/lmdb_source.hpp"
@@ -17,14 +15,7 @@ DataLayer::Settings DataLayer::settings() const {
                                      banyan::quoted(from.source()), " to LMDB"));
   if (from.has_mining_hard_param()) refuse("data_param.mining_hard_param", "is not supported");
   if (from.has_side()) refuse("data_param.side", "is not supported");
-  Settings settings;
-  settings.field = "data_param";
-  settings.batch_size = from.batch_size();
-  settings.batch_size_is_total = from.batch_size_is_total();
-  settings.epoch_end = from.epoch_end() == caffe::PARTIAL ? data::EpochEnd::partial : data::EpochEnd::wrap;
-  settings.shuffle = from.shuffle();
-  settings.threads = static_cast<int>(std::clamp<std::uint32_t>(from.threads(), 1, 256));
-  return settings;
+  return settings_of(from);
 }
 
 std::shared_ptr<data::RecordSource> DataLayer::open() const {

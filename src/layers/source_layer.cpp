@@ -44,6 +44,17 @@ SourceLayer::Settings SourceLayer::checked_settings() const {
   return checked;
 }
 
+SourceLayer::Settings SourceLayer::settings_of(const caffe::DataParameter& from) {
+  Settings settings;
+  settings.field = "data_param";
+  settings.batch_size = from.batch_size();
+  settings.batch_size_is_total = from.batch_size_is_total();
+  settings.epoch_end = from.epoch_end() == caffe::PARTIAL ? data::EpochEnd::partial : data::EpochEnd::wrap;
+  settings.shuffle = from.shuffle();
+  settings.threads = static_cast<int>(std::clamp<std::uint32_t>(from.threads(), 1, 256));
+  return settings;
+}
+
 void SourceLayer::check_settings() const {
   checked_settings();
   check_transform();

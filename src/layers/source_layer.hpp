@@ -62,6 +62,8 @@ class SourceLayer : public Layer, public data::BatchSource {
     std::uint64_t random_skip = 0;  ///< start at a random item below this; 0: at the first
     int threads = 1;
   };
+  /// As data_param has them, without a check.
+  static Settings settings_of(const caffe::DataParameter& from);
   /// Checks and returns the settings; throws bad_input. Opens nothing.
   virtual Settings settings() const = 0;
   virtual std::shared_ptr<data::RecordSource> open() const = 0;

@@ -5,6 +5,7 @@
 
 #include "banyan/ops/regions.hpp"
 #include "ops/common/backend.hpp"
+#include "ops/common/checks.hpp"
 #include "ops/common/index_below.hpp"
 #include "ops/common/planes.hpp"
 
@@ -249,3 +250,31 @@ inline Regions regions_of(const RegionBins& bins, const Tensor& x, const Tensor&
 }
 
 }  // namespace banyan::ops::detail
+
+namespace banyan::ops {
+
+/// Maxima of regions and where they are: one element of y and mask per index.
+template <class Backend, template <class> class Functor>
+void maximum_of_regions(const char* op, Context& context, const RegionBins& bins, const Tensor& x,
+                        const Tensor& rois, Tensor& y, Tensor& mask) {
+  const detail::Regions over = detail::regions_of(bins, x, rois, y, 1);
+  require_alike(op, y, mask);
+  dispatch_float(x.dtype(), op, [&]<class T>() {
+    Backend::for_each(context, y.count(),
+                      Functor<T>{over, x.data<T>(), rois.data<T>(), y.data<T>(), mask.data<std::int32_t>()});
+  });
+}
+/// One plane of dx per index.
+template <class Backend, template <class> class Functor>
+void maximum_of_regions_backward(const char* op, Context& context, const RegionBins& bins, const Tensor& dy,
+                                 const Tensor& rois, const Tensor& mask, Tensor& dx) {
+  const detail::Regions over = detail::regions_of(bins, dx, rois, dy, 1);
+  require_alike(op, dy, mask);
+  dispatch_float(dy.dtype(), op, [&]<class T>() {
+    Backend::for_each_long(
+        context, dx.shape().count(0, 2), over.count * bins.pooled_h * bins.pooled_w,
+        Functor<T>{over, dy.data<T>(), rois.data<T>(), mask.data<std::int32_t>(), dx.data<T>()});
+  });
+}
+
+}  // namespace banyan::ops

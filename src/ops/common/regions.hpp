@@ -147,25 +147,14 @@ struct RegionVotesBackward {
 template <class Backend>
 void region_maximum_on(Context& context, const RegionBins& bins, const Tensor& x, const Tensor& rois,
                        Tensor& y, Tensor& mask) {
-  const detail::Regions over = detail::regions_of(bins, x, rois, y, 1);
-  require_alike("region_maximum", y, mask);
-  dispatch_float(x.dtype(), "region_maximum", [&]<class T>() {
-    Backend::for_each(
-        context, y.count(),
-        detail::RegionMaximum<T>{over, x.data<T>(), rois.data<T>(), y.data<T>(), mask.data<std::int32_t>()});
-  });
+  maximum_of_regions<Backend, detail::RegionMaximum>("region_maximum", context, bins, x, rois, y, mask);
 }
 
 template <class Backend>
 void region_maximum_backward_on(Context& context, const RegionBins& bins, const Tensor& dy,
                                 const Tensor& rois, const Tensor& mask, Tensor& dx) {
-  const detail::Regions over = detail::regions_of(bins, dx, rois, dy, 1);
-  require_alike("region_maximum_backward", dy, mask);
-  dispatch_float(dy.dtype(), "region_maximum_backward", [&]<class T>() {
-    Backend::for_each_long(context, dx.shape().count(0, 2), over.count * bins.pooled_h * bins.pooled_w,
-                           detail::RegionMaximumBackward<T>{over, dy.data<T>(), rois.data<T>(),
-                                                            mask.data<std::int32_t>(), dx.data<T>()});
-  });
+  maximum_of_regions_backward<Backend, detail::RegionMaximumBackward>("region_maximum_backward", context,
+                                                                      bins, dy, rois, mask, dx);
 }
 
 /// An operator of x and rois: one element of y per index. `votes`: see regions_of.

@@ -198,25 +198,14 @@ struct WarpedCorners {
 template <class Backend>
 void warped_maximum_on(Context& context, const RegionBins& bins, const Tensor& x, const Tensor& rois,
                        Tensor& y, Tensor& mask) {
-  const detail::Regions over = detail::regions_of(bins, x, rois, y, 1);
-  require_alike("warped_maximum", y, mask);
-  dispatch_float(x.dtype(), "warped_maximum", [&]<class T>() {
-    Backend::for_each(
-        context, y.count(),
-        detail::WarpedMaximum<T>{over, x.data<T>(), rois.data<T>(), y.data<T>(), mask.data<std::int32_t>()});
-  });
+  maximum_of_regions<Backend, detail::WarpedMaximum>("warped_maximum", context, bins, x, rois, y, mask);
 }
 
 template <class Backend>
 void warped_maximum_backward_on(Context& context, const RegionBins& bins, const Tensor& dy,
                                 const Tensor& rois, const Tensor& mask, Tensor& dx) {
-  const detail::Regions over = detail::regions_of(bins, dx, rois, dy, 1);
-  require_alike("warped_maximum_backward", dy, mask);
-  dispatch_float(dy.dtype(), "warped_maximum_backward", [&]<class T>() {
-    Backend::for_each_long(context, dx.shape().count(0, 2), over.count * bins.pooled_h * bins.pooled_w,
-                           detail::WarpedMaximumBackward<T>{over, dy.data<T>(), rois.data<T>(),
-                                                            mask.data<std::int32_t>(), dx.data<T>()});
-  });
+  maximum_of_regions_backward<Backend, detail::WarpedMaximumBackward>("warped_maximum_backward", context,
+                                                                      bins, dy, rois, mask, dx);
 }
 
 template <class Backend>
