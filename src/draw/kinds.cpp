@@ -24,7 +24,7 @@ const std::map<std::string, Kind>& kinds() {
          {"Bias", "BiasChannel", "ChannelScale", "Convolution", "ConvolutionDepthwise", "Deconvolution",
           "DeformableConvolution", "DepthwiseConvolution", "Embed", "InnerDistance", "InnerProduct",
           "LabelSpecificAdd", "LabelSpecificRescale", "Local", "MarginInnerProduct", "Scale"}},
-        {Kind::normalization, {"BN", "BatchNorm", "LRN", "MVN", "Normalize", "SyncBN"}},
+        {Kind::normalization, {"BN", "BatchNorm", "GroupNorm", "LRN", "MVN", "Normalize", "SyncBN"}},
         {Kind::activation,
          {"AbsVal",   "BNLL",           "Clip",  "Dropout",          "ELU",     "Exp",        "Log",
           "PReLU",    "Power",          "ReLU",  "ScaleTanH",        "Sigmoid", "SignedSqrt", "Softmax",

@@ -176,6 +176,13 @@ std::string Complaints::in_words(const std::string& message) {
     kind_ = Complaint::Kind::unknown_value;
     return unknown_value(quoted_part(message, 0), quoted_part(message, 1));
   }
+  if (message.rfind("Interpreting non ascii codepoint", 0) == 0) {
+    const std::string_view rest = text_.substr(std::min(at_.offset, text_.size()));
+    for (const std::string_view mark : {"\u201c", "\u201d", "\u2018", "\u2019"})
+      if (rest.starts_with(mark))
+        return cat("found the quotation mark ", mark, "; strings stand between \" or '");
+    return "found a character that is not ASCII outside of a string";
+  }
   if (message.find("recursion limit") != std::string::npos) {
     return cat("blocks are nested more than ", kDeepestNesting, " deep");
   }

@@ -74,8 +74,6 @@ constexpr std::array kOthers{
         "GeneralTripletLoss", "caffe-windows",
         "it takes distances to the centres of all classes; TripletLoss, which is near, compares triplets "
         "of samples, and CenterLoss draws them to the centres of their classes"},
-    OtherType{"GroupNorm", "branches of Caffe",
-              "Reshape into as many channels as groups, MVN, Reshape back and Scale compute the same"},
     OtherType{"HardSwish", "branches for MobileNets",
               "Power with shift: 3, Clip to 0 and 6, Power with scale: 0.1666667, and Eltwise with "
               "operation: PROD with the input compute the same"},
@@ -126,10 +124,6 @@ constexpr std::array kOthers{
         "OPData", "OpenPose",
         "it mixes several sets of records, on backgrounds of another; CPMData reads one set, of people with "
         "the joints of COCO or MPI"},
-    OtherType{"Python", "BVLC Caffe",
-              "layers in Python are programs of their own, and Banyan runs no Python code: write what one "
-              "computes as layers that there are, or as one in C++ (docs/new_layer.md); Input, HDF5Data, or "
-              "ImageSegData for pairs of images can take the place of one that makes data"},
     OtherType{"RBMInnerProduct", "branches for Boltzmann machines",
               "they are not trained by the gradient of a loss; an autoencoder of InnerProduct, Sigmoid and "
               "SigmoidCrossEntropyLoss is"},
@@ -219,7 +213,7 @@ std::string did_you_mean_type(const std::string& type) {
 void add_layer_type(const std::string& type) { layer_types().insert(type); }
 
 bool may_be_layer_type(const std::string& type) {
-  return layer_types().empty() || type == "Python" || layer_types().contains(type);
+  return layer_types().empty() || layer_types().contains(type);
 }
 
 }  // namespace banyan::io

@@ -177,7 +177,7 @@ using Become = void (*)(caffe::LayerParameter&);
 Become other_form(const caffe::LayerParameter& layer) {
   const std::string& type = layer.type();
   if (type == "ReLU6" && layer.relu_param().negative_slope() == 0) return become_clip;
-  if (type == "Norm" || type == "L2Normalize") return become_normalize;
+  if (type == "Norm" || type == "L2Normalize" || type == "Normalization") return become_normalize;
   if (type == "AutoCrop") return become_crop;
   if (type == "MatWrite") return become_silence;
   if (type == "ImageLabelmapData") return become_image_seg_data;

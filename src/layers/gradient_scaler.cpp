@@ -26,8 +26,7 @@ class GradientScalerLayer : public Layer {
         s.lower_bound() > s.upper_bound())
       refuse("lower_bound and upper_bound must be finite, and lower_bound not above upper_bound; found ",
              s.lower_bound(), " and ", s.upper_bound());
-    if (!(s.alpha() >= 0) || !std::isfinite(s.alpha()))
-      refuse("alpha must be finite and not negative; found ", s.alpha());
+    if (!std::isfinite(s.alpha())) refuse("alpha must be finite; found ", s.alpha());
     if (!(s.max_iter() >= 1)) refuse("max_iter must be at least 1; found ", s.max_iter());
   }
 

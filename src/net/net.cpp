@@ -130,7 +130,8 @@ void Net::build() {
   check_names(layers_);
   store_ = collect_parameters(layers_);
   for (std::size_t l = 0; l < layers_.size(); ++l)
-    for (const int owner : store_.owner[l]) graph_.layers[l].learns |= store_.parameters[owner].learns();
+    for (std::size_t s = 0; s < store_.owner[l].size(); ++s)
+      graph_.layers[l].learns |= store_.learns(static_cast<int>(l), s);
   mark_backward(graph_, definition_.force_backward());
   if (options_.devices > 1 && options_.phase == Phase::train) check_shares(graph_);
   find_ready_layers();

@@ -35,6 +35,10 @@ Multipliers multipliers_of(const Layer& layer, int slot) {
   return result;
 }
 
+bool adds_to_gradient(const Layer& layer, int slot) {
+  return slot >= layer.parameter().param_size() || layer.parameter().param(slot).param_propagate_down();
+}
+
 std::string described(const Layer& layer) {
   return cat("layer ", quoted(layer.name()), " (", layer.type(), ")");
 }
@@ -102,9 +106,11 @@ ParameterStore collect_parameters(const std::vector<std::unique_ptr<Layer>>& lay
     const Layer& layer = *layers[l];
     check_specs(layer);
     std::vector<int>& owner = store.owner.emplace_back();
+    std::vector<bool>& adds = store.adds.emplace_back();
     for (int slot = 0; slot < static_cast<int>(layer.parameters().size()); ++slot) {
       const Parameter& parameter = layer.parameters()[slot];
       const Multipliers given = multipliers_of(layer, slot);
+      adds.push_back(adds_to_gradient(layer, slot));
       const auto known = parameter.share_name.empty() ? shared.end() : shared.find(parameter.share_name);
       if (known != shared.end()) {
         Shared& first = known->second;
@@ -134,6 +140,12 @@ ParameterStore collect_parameters(const std::vector<std::unique_ptr<Layer>>& lay
       if (!parameter.share_name.empty()) shared[parameter.share_name] = {index, &layer, slot, given};
     }
   }
+  std::vector<bool> learned(store.parameters.size(), false);
+  for (std::size_t l = 0; l < layers.size(); ++l)
+    for (std::size_t s = 0; s < store.owner[l].size(); ++s)
+      if (store.adds[l][s]) learned[store.owner[l][s]] = true;
+  for (std::size_t p = 0; p < learned.size(); ++p)
+    if (!learned[p]) store.parameters[p].lr_mult = 0;
   return store;
 }
 
@@ -187,7 +199,7 @@ void bind_parameters(Context& context, DType dtype, FlatGradients gradients,
           entry.grad = store.flat_gradients.slice(entry.offset, parameter.shape);
       }
       parameter.value = entry.value.reshaped(parameter.shape);
-      if (entry.grad.defined()) parameter.grad = entry.grad.reshaped(parameter.shape);
+      if (entry.grad.defined() && store.adds[l][s]) parameter.grad = entry.grad.reshaped(parameter.shape);
       parameter.lr_mult = entry.lr_mult;
       parameter.decay_mult = entry.decay_mult;
     }
@@ -207,7 +219,7 @@ void bind_gradients(const Tensor& memory, const std::vector<std::int64_t>& place
     for (std::size_t s = 0; s < store.owner[l].size(); ++s) {
       const Tensor& grad = store.parameters[store.owner[l][s]].grad;
       Parameter& parameter = layers[l]->parameters()[s];
-      parameter.grad = grad.defined() ? grad.reshaped(parameter.shape) : Tensor();
+      parameter.grad = grad.defined() && store.adds[l][s] ? grad.reshaped(parameter.shape) : Tensor();
     }
 }
 

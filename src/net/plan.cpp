@@ -286,8 +286,7 @@ class StepMaker {
       step.completes = step.completes || (parameter.learns() && parameter.ready_layer == step.layer);
     const std::vector<int>& owners = parameters_.owner[step.layer];
     for (std::size_t slot = 0; slot < owners.size(); ++slot) {
-      const LearnableParameter& parameter = parameters_.parameters[owners[slot]];
-      if (!parameter.learns() || touched_[owners[slot]]) continue;
+      if (!parameters_.learns(step.layer, slot) || touched_[owners[slot]]) continue;
       touched_[owners[slot]] = true;
       if (step.runs_layer && layer.traits.overwrites_gradients)
         step.fresh |= std::uint64_t{1} << slot;

@@ -100,6 +100,7 @@ std::string sparsity_text(const Layer& layer, int slot) {
   spec.clear_share_mode();
   spec.clear_lr_mult();
   spec.clear_decay_mult();
+  spec.clear_param_propagate_down();
   std::string text = spec.ShortDebugString();
   const auto mode = mode_of(layer, slot);
   if (mode != caffe::LayerParameter::CONNECTED)

@@ -601,6 +601,7 @@ CASES = {
     "BNLL": Case({"x": (IMAGE, signed)}, "BNLL"),
     "Exp": Case({"x": (IMAGE, signed)}, "Exp"),
     "Power": Case({"x": (IMAGE, signed)}, "Power power_param { power: 2 scale: 0.5 shift: 1 }"),
+    "GroupNorm": Case({"x": (IMAGE, positive)}, "GroupNorm", "group_norm_param { group_num: 8 }"),
     "MVN": Case({"x": (IMAGE, positive)}, "MVN"),
     "Resize": Case({"x": ((64, 96, 55, 55), signed)}, "Resize resize_param { height: 10 width: 10 }"),
     "Tiling": Case({"x": ((8, 1024, 15, 20), signed)}, "Tiling tiling_param { tile_dim: 8 }"),
@@ -1006,6 +1007,7 @@ NO_CASE = {
     "Input": "the program writes its values",
     "MemoryData": "the program writes its values",
     "Parameter": "a parameter is its output",
+    "Python": "a program of the user's",
     "AccuracyRegression": "computes what L1Loss does, without a gradient",
     "Silence": "nothing runs, but zeros are written as gradients",
 }

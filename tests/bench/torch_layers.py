@@ -582,6 +582,7 @@ CASES = {
     "BNLL": lambda t: lambda: F.softplus(t["x"]),
     "Exp": lambda t: lambda: torch.exp(t["x"]),
     "Power": lambda t: lambda: (1 + 0.5 * t["x"]) ** 2,
+    "GroupNorm": lambda t: lambda: F.group_norm(t["x"], 8, eps=1e-5),
     "MVN": lambda t: lambda: F.instance_norm(t["x"], eps=1e-9),
     "Tiling": lambda t: lambda: F.pixel_shuffle(t["x"], 8),
     "Reorg": lambda t: lambda: F.pixel_unshuffle(t["x"], 2),

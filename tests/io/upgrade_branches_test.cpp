@@ -65,6 +65,7 @@ TEST(UpgradeBranchTypes, BecomeLayersThatComputeTheSame) {
                "num_output: 2 kernel_size: 4 stride: 2 } }\n"
                "layer { name: 'n' type: 'Norm' bottom: 'up' top: 'n' }\n"
                "layer { name: 'l' type: 'L2Normalize' bottom: 'n' top: 'l' }\n"
+               "layer { name: 'k' type: 'Normalization' bottom: 'n' top: 'k' }\n"
                "layer { name: 'twice' type: 'Eltwise' bottom: 'l' top: 'twice' eltwise_param { coeff: 2 } }\n"
                "layer { name: 'same' type: 'Eltwise' bottom: 'twice' top: 'same' eltwise_param { operation: "
                "MAX } }\n"
@@ -74,6 +75,7 @@ TEST(UpgradeBranchTypes, BecomeLayersThatComputeTheSame) {
       "kernel_size: 4 stride: 2 } }\n"
       "layer { name: 'n' type: 'Normalize' bottom: 'up' top: 'n' normalize_param { } }\n"
       "layer { name: 'l' type: 'Normalize' bottom: 'n' top: 'l' }\n"
+      "layer { name: 'k' type: 'Normalize' bottom: 'n' top: 'k' }\n"
       "layer { name: 'twice' type: 'Power' bottom: 'l' top: 'twice' power_param { scale: 2 } }\n"
       "layer { name: 'same' type: 'Power' bottom: 'twice' top: 'same' power_param { scale: 1 } }\n"
       "layer { name: 'mat' type: 'Silence' bottom: 'same' }");

@@ -17,11 +17,10 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-std::string refusal(const std::string& type, const std::string& module = "") {
+std::string refusal(const std::string& type) {
   caffe::LayerParameter layer;
   layer.set_name("x");
   layer.set_type(type);
-  if (!module.empty()) layer.mutable_python_param()->set_module(module);
   try {
     make_layer(layer, {});
   } catch (const Error& error) {
@@ -60,24 +59,6 @@ TEST(OtherTypes, AreNamedWithTheirOwnerAndWhatToDo) {
                     Not(HasSubstr("known types"))));
   EXPECT_THAT(refusal("Zzzzzzzz"),
               AllOf(HasSubstr("unknown type \"Zzzzzzzz\";"), Not(HasSubstr("did you mean"))));
-}
-
-TEST(OtherTypes, LayersInPythonArePrograms) {
-  EXPECT_THAT(
-      refusal("Python", "my.layers"),
-      AllOf(HasSubstr("layer \"x\" (Python, module \"my.layers\", layer \"\") is a program of its own, "
-                      "and Banyan runs no Python code: "),
-            HasSubstr("HDF5Data"), Not(HasSubstr("of BVLC Caffe"))));
-  caffe::LayerParameter loss;
-  loss.set_type("Python");
-  loss.add_bottom("data");
-  try {
-    make_layer(loss, {});
-    ADD_FAILURE();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.message(),
-                AllOf(HasSubstr("as layers that there are"), HasSubstr("C++"), Not(HasSubstr("HDF5Data"))));
-  }
 }
 
 TEST(OtherTypes, OfOtherNamesHaveTheReasonOfTheirSiblings) {

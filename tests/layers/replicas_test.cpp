@@ -291,6 +291,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"bn_segnet_sync", "type: 'BN' bn_param { sync: true scale_filler { value: 2 } }", Shape{3, 2}},
         Case{"reduction_sum", "type: 'Reduction'", Shape{2, 3}},
         Case{"reduction_mean", "type: 'Reduction' reduction_param { operation: MEAN coeff: 2 }", Shape{2, 3}},
+        Case{"group_norm", "type: 'GroupNorm' group_norm_param { group_num: 2 }", Shape{4, 3}},
         Case{"mvn", "type: 'MVN'", Shape{2, 3}}),
     [](const auto& info) { return info.param.name; });
 

@@ -30,6 +30,8 @@ inline const std::vector<GradientCase> kCases = {
     {"tile", tile("tiles: 3"), {kSmall}},
     {"tile_batch", tile("axis: 0 tiles: 2"), {kSmall}},
     {"tile_last", tile("axis: -1 tiles: 4"), {Shape{1, 3}}},
+    {"group_norm", "type: 'GroupNorm' group_norm_param { group_num: 2 eps: 0.1 }", {Shape{2, 4, 3}}},
+    {"group_norm_alone", "type: 'GroupNorm' group_norm_param { group_num: 3 }", {Shape{2, 3, 2, 2}}},
     {"mvn", "type: 'MVN'", {kSmall}},
     {"mvn_eps", mvn("eps: 0.2"), {Shape{2, 2, 3, 2, 2}}},
     {"mvn_across", mvn("across_channels: true"), {kSmall}},

@@ -65,6 +65,23 @@ TEST(ArgMax, FindsTheLargestAndAmongEqualOnesTheLast) {
             (Values{7, 9, 7, 5, -1, -4, -2, -4}));
 }
 
+TEST(GroupNorm, NormalizesGroupsOfChannels) {
+  const auto norm = [](int groups, double eps) {
+    return cat("type: 'GroupNorm' group_norm_param { group_num: ", groups, " eps: ", eps, " }");
+  };
+  const Values x{1, 3, 5, 7, 10, 20, 30, 80};
+  // Means 4 and 35, variances 5 and 725.
+  Values expected;
+  for (std::size_t i = 0; i < 8; ++i)
+    expected.push_back(i < 4 ? (x[i] - 4) / std::sqrt(5.25) : (x[i] - 35) / std::sqrt(725.25));
+  expect_near(run(norm(2, 0.25), {Shape{1, 4, 2}}, {x}).values, expected, 1e-14);  // a few roundings
+  expect_near(run(norm(1, 0.25), {Shape{2, 2, 2}}, {x}).values, expected, 1e-14);
+  expect_near(run(norm(4, 0.25), {Shape{1, 4, 2}}, {x}).values,
+              {-1 / std::sqrt(1.25), 1 / std::sqrt(1.25), -1 / std::sqrt(1.25), 1 / std::sqrt(1.25),
+               -5 / std::sqrt(25.25), 5 / std::sqrt(25.25), -25 / std::sqrt(625.25), 25 / std::sqrt(625.25)},
+              1e-14);
+}
+
 TEST(Mvn, NormalizesEachChannelOrSample) {
   const Shape shape{1, 2, 2};
   const Values x{1, 3, 10, 50};
@@ -333,6 +350,12 @@ TEST(SmallLayers, RefuseWhatDoesNotFit) {
            {"type: 'ArgMax' argmax_param { axis: 1 top_k: 5 }", {image}, "top_k 5"},
            {"type: 'ArgMax' argmax_param { top_k: 0 }", {image}, "top_k"},
            {"type: 'MVN'", {Shape{3}}, "axis 1"},
+           {"type: 'GroupNorm'", {Shape{3}}, "axis 1"},
+           {"type: 'GroupNorm'",
+            {Shape{1, 48, 2}},
+            "group_num 32 does not divide the 48 channels of \"input0\""},
+           {"type: 'GroupNorm' group_norm_param { group_num: 0 }", {image}, "group_num must be at least 1"},
+           {"type: 'GroupNorm' group_norm_param { group_num: 1 eps: 0 }", {image}, "eps must be positive"},
            {"type: 'Embed' embed_param { input_dim: 3 }", {Shape{3}}, "num_output"},
            {"type: 'Embed' embed_param { num_output: 3 }", {Shape{3}}, "input_dim"},
            {"type: 'BatchReindex'", {image, Shape{2, 2}}, "indices"},

@@ -242,6 +242,49 @@ TEST(Net, SharedWeightsAddTheirGradients) {
   for (std::size_t i = 0; i < sum.size(); ++i) ASSERT_NEAR(sum[i], first[i] + second[i], 1e-14);
 }
 
+/// Each of two layers that share their parameters can leave their gradient to the other.
+TEST(Net, LayersMayAddNothingToAGradient) {
+  NetBench bench;
+  const std::string cut = "param { name: 'w' param_propagate_down: false } param { name: 'b' ",
+                    kept = "param { name: 'w' } param { name: 'b' ";
+  const auto build = [&](const std::string& first, const std::string& second) {
+    return std::string(kSource) + inner_product("ip0", "data", "h0", 6) +
+           inner_product("ip1", "h0", "h1", 6, first) + inner_product("ip2", "h1", "h2", 6, second) +
+           softmax_loss("h2");
+  };
+  const auto gradients_of = [&](const std::string& text, bool fuse) {
+    NetOptions options = f64_options();
+    options.fuse = fuse;
+    const auto net = bench.make(text, options);
+    EXPECT_EQ(net->parameters().size(), 4u);
+    feed<double>(bench, *net, 6);
+    std::vector<std::vector<double>> found;
+    for (int pass = 0; pass < 2; ++pass) {
+      net->zero_gradients();
+      net->forward(bench.pass);
+      net->backward(bench.pass);
+    }
+    for (const LearnableParameter& parameter : net->parameters())
+      found.push_back(parameter.grad.defined() ? values_of<double>(bench.context, parameter.grad)
+                                               : std::vector<double>{});
+    return found;
+  };
+  for (const bool fuse : {true, false}) {
+    const auto both = gradients_of(build(kept + "}", kept + "}"), fuse);
+    const auto of_second = gradients_of(build(cut + "}", kept + "}"), fuse);
+    const auto of_first = gradients_of(build(kept + "}", cut + "}"), fuse);
+    EXPECT_EQ(of_second[0], both[0]);  // what flows on is the same
+    EXPECT_EQ(of_first[3], both[3]);
+    for (std::size_t i = 0; i < both[2].size(); ++i)
+      ASSERT_NEAR(both[2][i], of_first[2][i] + of_second[2][i], 1e-14);
+    EXPECT_NE(of_first[2], both[2]);
+    EXPECT_NE(of_second[2], both[2]);
+    const auto none = gradients_of(build(cut + "}", cut + "}"), fuse);
+    EXPECT_TRUE(none[2].empty());
+    EXPECT_EQ(none[0], both[0]);
+  }
+}
+
 TEST(Net, PermissiveSharingComparesCounts) {
   NetBench bench;
   const std::string net_text = std::string(kSource) +

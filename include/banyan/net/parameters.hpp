@@ -52,6 +52,12 @@ struct ParameterStore {
   Tensor flat_values, flat_gradients, statistics;
   /// owner[l][s]: index in `parameters` of slot s of layer l.
   std::vector<std::vector<int>> owner;
+  /// Of the same: does the layer add to the parameter's gradient (param_propagate_down)?
+  std::vector<std::vector<bool>> adds;
+  /// Has the layer a gradient of this slot, in nets with backward?
+  bool learns(int layer, std::size_t slot) const {
+    return parameters[owner[layer][slot]].learns() && adds[layer][slot];
+  }
   LearnableParameter& owner_of(int layer, std::size_t slot) { return parameters[owner[layer][slot]]; }
 };
 
@@ -65,7 +71,8 @@ FlatLayout place_parameters(std::vector<LearnableParameter>& parameters, std::in
 
 /// Applies Caffe's rules to the declared parameters of `layers`: sharing by name (the first layer owns; equal
 /// shape, or equal count if permissive; multipliers agree where both are given), number of `param` entries,
-/// multipliers fixed by a layer's type. No storage is bound. Throws bad_input naming layers and shapes.
+/// multipliers fixed by a layer's type. A parameter to whose gradient no layer adds is frozen. No storage is
+/// bound. Throws bad_input naming layers and shapes.
 ParameterStore collect_parameters(const std::vector<std::unique_ptr<Layer>>& layers);
 
 enum class FlatGradients : std::uint8_t {
