@@ -38,8 +38,11 @@ class WriterElsewhere : public ItemWriter {
 
 }  // namespace
 
-SharingScope::SharingScope(std::shared_ptr<SharedBatches> shared, std::string net)
-    : shared_(std::move(shared)), net_(std::move(net)), outer_(std::exchange(current_scope, this)) {}
+SharingScope::SharingScope(std::shared_ptr<SharedBatches> shared, std::string net, const void* run)
+    : shared_(std::move(shared)),
+      net_(std::move(net)),
+      run_(run),
+      outer_(std::exchange(current_scope, this)) {}
 SharingScope::~SharingScope() { current_scope = outer_; }
 const SharingScope* SharingScope::current() { return current_scope; }
 

@@ -31,7 +31,8 @@ struct Colour {
   const char *line, *fill, *dark_line, *dark_fill;
 };
 const Colour& colour_of(Kind kind);
-/// Every type of layer that is registered has one; `other` is for those of users.
+/// Every type of layer that is registered has one; `other` is for what users write: Python, and types of
+/// their own.
 Kind kind_of(const std::string& type);
 /// A layer's settings in a few words, such as "64, 7x7, stride 2, pad 3"; "" if it has none.
 std::string settings_of(const Layer& layer);

@@ -26,7 +26,8 @@ class InputLayer : public FilledByProgram {
   }
   void prepare(Pass&, const Blobs& outputs) override {
     if (traits_.needs_values)
-      require_values("Python", outputs, "trainer runs no Python, which reads its data");
+      require_values("Python", outputs,
+                     "the trainer runs no module that reads its data (docs/from_caffe.md, Layers in Python)");
   }
 };
 

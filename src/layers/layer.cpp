@@ -120,10 +120,8 @@ std::unique_ptr<Layer> make_layer(const caffe::LayerParameter& parameter, const 
     }
   const Registry& known = registry();
   const auto found = known.factories.find(parameter.type());
-  if (found == known.factories.end()) {
-    if (parameter.type() == "Python") refuse_unknown_python(parameter);
+  if (found == known.factories.end())
     bad_input("layer ", quoted(parameter.name()), " ", io::about_missing_type(parameter.type()));
-  }
   if (known.doubled.count(parameter.type()) != 0)
     runtime_failure("layer type ", quoted(parameter.type()), " is registered twice in this program");
   return found->second(parameter, options);

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "banyan/base/contains.hpp"
+#include "layers/python_program.hpp"
 #include "layers/python_settings.hpp"
 
 namespace banyan {
@@ -102,14 +103,12 @@ std::optional<caffe::LayerParameter> python_data(const caffe::LayerParameter& py
     shapes = feature_data(python);
   else
     return std::nullopt;
+  if (module != "roi_data_layer.layer" && why_no_python(module).empty()) return std::nullopt;
   caffe::LayerParameter input = python;
   input.set_type("Input");
   for (const std::string& top : python.top()) {
     const auto shape = shapes.find(top);
-    if (shape == shapes.end())
-      refuse_python(
-          python, "reads data with Python, which Banyan does not run, and the shape of ", quoted(top),
-          " is not known: put an Input layer in its place, with the shapes of what a program fills");
+    if (shape == shapes.end()) return std::nullopt;
     auto& dims = *input.mutable_input_param()->add_shape();
     for (const std::int64_t dim : shape->second) dims.add_dim(dim);
   }

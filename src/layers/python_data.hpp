@@ -8,8 +8,9 @@
 namespace banyan {
 
 /// An Input, with python_param, in the place of a known `Python` layer that reads data: a program fills it.
-/// None for any other layer. Throws bad_input for settings that it does not know, and for a top whose shape
-/// is not known.
+/// None for any other layer, and where the shape of a blob is not known. None where Python finds the module
+/// and can run it, except for regions of images, which py-faster-rcnn's own program hands to its layer.
+/// Throws bad_input for settings that it does not know.
 std::optional<caffe::LayerParameter> python_data(const caffe::LayerParameter& python, Phase phase);
 
 }  // namespace banyan

@@ -100,17 +100,6 @@ std::optional<caffe::LayerParameter> detectnet_layer(const caffe::LayerParameter
 
 }  // namespace
 
-void refuse_unknown_python(const caffe::LayerParameter& layer) {
-  const caffe::PythonParameter& code = layer.python_param();
-  bad_input("layer ", quoted(layer.name()), " (Python, module ", quoted(code.module()), ", layer ",
-            quoted(code.layer()), ") is a program of its own, and Banyan runs no Python code: ",
-            layer.bottom_size() == 0
-                ? "Input, HDF5Data, or ImageSegData for pairs of images can take the place of one that makes "
-                  "data"
-                : "write what it computes as layers that there are (trainer layers lists them), or as one in "
-                  "C++ (docs/new_layer.md)");
-}
-
 std::optional<caffe::LayerParameter> native_layer(const caffe::LayerParameter& python, Phase phase) {
   const caffe::PythonParameter& code = python.python_param();
   if (auto data = python_data(python, phase)) return data;

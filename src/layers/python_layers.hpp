@@ -12,7 +12,4 @@ namespace banyan {
 /// must replace, saying which. Of the run only the phase matters.
 std::optional<caffe::LayerParameter> native_layer(const caffe::LayerParameter& python, Phase phase);
 
-/// Of a layer without one: what to do instead.
-[[noreturn]] void refuse_unknown_python(const caffe::LayerParameter& layer);
-
 }  // namespace banyan

@@ -81,6 +81,10 @@ void fill_parameters(Net& net) {
         continue;  // shares another's
                    // parameter
       Parameter& parameter = layer.parameters()[s];
+      if (!parameter.first_values.empty()) {
+        set_values(context, parameter.first_values, parameter.value);
+        continue;
+      }
       try {
         dispatch_float(net.options().dtype, "a filler", [&]<class T>() {
           T* values = reinterpret_cast<T*>(buffer.get());

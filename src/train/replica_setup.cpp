@@ -78,7 +78,7 @@ std::unique_ptr<Net> Replica::make_net(const SolverNet& definition, const std::s
   options.keep_gradients = keeps_gradients(run_.options);
   options.gradients_travel = peers_->joined();
   options.origin = definition.origin;
-  const data::SharingScope scope(run_.options.shared_batches, name);
+  const data::SharingScope scope(run_.options.shared_batches, name, &run_);
   return std::make_unique<Net>(definition.net, options, *context_, activity_);
 }
 

@@ -139,7 +139,7 @@ void TestNets::run_batches(Net& net, int batches, const std::atomic<bool>* stop)
   std::vector<std::vector<double>>& results = peers_.board().test_results;
   results.clear();
   for (const auto& layer : net.layers()) {
-    if (auto* source = dynamic_cast<data::BatchSource*>(layer.get())) source->begin_test_pass(batches);
+    if (auto* source = dynamic_cast<data::TestPassSource*>(layer.get())) source->begin_test_pass(batches);
     for (Tensor* state : layer->carried())
       if (state->defined()) ops::fill(peers_.context(), *state, 0);  // every test is the same
   }
@@ -158,7 +158,7 @@ void TestNets::run_batches(Net& net, int batches, const std::atomic<bool>* stop)
     net.check_results();
   }
   for (const auto& layer : net.layers())
-    if (auto* source = dynamic_cast<data::BatchSource*>(layer.get())) source->end_test_pass();
+    if (auto* source = dynamic_cast<data::TestPassSource*>(layer.get())) source->end_test_pass();
 }
 
 TestResult TestNets::means_of(int number, const std::vector<double>& results) const {

@@ -89,7 +89,8 @@ std::string residual_net() {
 }
 
 TEST(DrawKinds, EveryTypeOfLayerHasAColour) {
-  for (const std::string& type : registered_layer_types()) EXPECT_NE(kind_of(type), Kind::other) << type;
+  for (const std::string& type : registered_layer_types())
+    EXPECT_EQ(kind_of(type) == Kind::other, type == "Python") << type;
   EXPECT_EQ(kind_of("SomethingNew"), Kind::other);
 }
 

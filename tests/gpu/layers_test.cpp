@@ -168,6 +168,7 @@ TEST(GpuLayerTypes, AreTested) {
       "EvalDetection",                                         // eval_detection_gpu_test.cpp
       "SqueezeDetLoss",                                        // squeezedet_gpu_test.cpp
       "Data", "DummyData",                                     // training_test.cpp, detection_test.cpp
+      "Python",                                                // train/python_training_test.cpp
       // Their batches travel as those of Data do (source_layer.hpp), or the program fills them.
       "AnnotatedData", "BboxData", "CPMData", "CustomData", "DenseImageData", "DetectionData", "EvalData",
       "HDF5Data", "ImageData", "ImageGtData", "ImageSegData", "Input", "MemoryData", "SegData", "VideoData",

@@ -1,4 +1,5 @@
-// `trainer check`: nets that are whole in phase TEST only; files of detections that cannot be looked at.
+// `trainer check`: nets that are whole in one phase only; modules of layers in Python that are not there;
+// files of detections that cannot be looked at.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -49,6 +50,52 @@ TEST_F(CheckTestOnly, ANetToRunIsCheckedThere) {
   // Asked for, the phase is checked as ever.
   EXPECT_EQ(check(kPictures + kFlat + kScores, Phase::train).problems, 1);
   EXPECT_THAT(check(kPictures + kFlat + kScores, Phase::test).text, Not(HasSubstr(kNote)));
+}
+
+TEST_F(CheckTestOnly, ANetToTrainIsCheckedInTrain) {
+  const std::string label =
+      "layer { name: 'l' type: 'Input' top: 'label' input_param { shape { dim: 2 } } include { phase: TRAIN "
+      "} } ";
+  const std::string loss = "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'flat' bottom: 'label' } ",
+                    flat = "layer { name: 'f' type: 'Flatten' bottom: 'data' top: 'flat' } ";
+  const char* const note = "the net is whole in phase TRAIN only (--phase=TRAIN)";
+  const CheckReport report = check(kPictures + flat + label + loss);
+  EXPECT_EQ(report.problems, 0) << report.text;
+  EXPECT_THAT(report.text, HasSubstr(note));
+  EXPECT_EQ(check(kPictures + flat + label + loss, Phase::test).problems, 1);
+  // A layer for TEST says that the net is tested, too.
+  const CheckReport tested =
+      check(kPictures + flat + label + loss +
+            "layer { name: 's' type: 'Softmax' bottom: 'flat' top: 's' include { phase: TEST } }");
+  EXPECT_EQ(tested.problems, 1) << tested.text;
+  EXPECT_THAT(tested.text, Not(HasSubstr(note)));
+  // In TRAIN all is looked at.
+  EXPECT_GE(
+      check(kPictures + flat + label + loss +
+            "layer { name: 'p' type: 'Pooling' bottom: 'data' top: 'p' pooling_param { kernel_size: 9 } }")
+          .problems,
+      1);
+}
+
+TEST_F(CheckTestOnly, AModuleThatIsNotThereIsMissingAsDataMayBe) {
+  const std::string data =
+      "layer { name: 'd' type: 'Python' top: 'data' top: 'label' python_param { module: 'no_such_module' "
+      "layer: "
+      "'Data' } } ";
+  const std::string scores =
+      "layer { name: 'ip' type: 'InnerProduct' bottom: 'data' top: 'ip' inner_product_param { num_output: 2 "
+      "} } "
+      "layer { name: 'loss' type: 'Python' bottom: 'ip' bottom: 'label' top: 'loss' loss_weight: 1 "
+      "python_param { "
+      "module: 'no_such_module' layer: 'Loss' } } ";
+  const CheckReport report = check(data + scores);
+  EXPECT_EQ(report.problems, 0) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("layer \"d\" (Python) cannot run here: "));
+  EXPECT_THAT(report.text, HasSubstr("--shape=data:N,C,H,W gives one"));
+  const CheckReport nameless =
+      check(data + "layer { name: 'p' type: 'Python' bottom: 'data' top: 'p' python_param { module: 'm' } }");
+  EXPECT_GE(nameless.problems, 1) << nameless.text;
+  EXPECT_THAT(nameless.text, HasSubstr("python_param.layer is missing"));
 }
 
 TEST_F(CheckTestOnly, ANetToTrainIsWrong) {

@@ -93,7 +93,7 @@ TEST(RoIDataLayer, IsFilledByAProgram) {
     EXPECT_THAT(
         refused_call([&] { session.step(1); }),
         AllOf(HasSubstr("layer \"d\" (Python): nothing was put into its output \"data\": a program does"),
-              HasSubstr("trainer runs no Python, which reads its data")));
+              HasSubstr("the trainer runs no module that reads its data")));
   }
   Session session(options_of(of, folder, 1));
   session.set_input("data", {1, 0, 2, 0, 0, 1});

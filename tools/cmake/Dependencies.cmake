@@ -64,6 +64,21 @@ banyan_optional_dependency(httplib httplib.h cpp-httplib)
 # As Debian builds the library (cpp-httplib.pc): its classes have other members without.
 target_compile_definitions(dependency_httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT CPPHTTPLIB_BROTLI_SUPPORT)
 
+# Layers in Python: pybind11 has headers only, and the interpreter comes with the library that is linked.
+option(BANYAN_PYBIND11 "Run layers in Python where Python and pybind11 are found" ON)
+set(BANYAN_WITH_PYBIND11 OFF)
+if(BANYAN_PYBIND11)
+  find_package(Python3 QUIET COMPONENTS Development.Embed)
+  find_path(pybind11_include pybind11/embed.h)
+  if(Python3_Development.Embed_FOUND AND pybind11_include)
+    set(BANYAN_WITH_PYBIND11 ON)
+    add_library(dependency_pybind11 INTERFACE)
+    target_include_directories(dependency_pybind11 SYSTEM INTERFACE ${pybind11_include} ${Python3_INCLUDE_DIRS})
+    target_link_libraries(dependency_pybind11 INTERFACE ${Python3_LIBRARIES})
+  endif()
+endif()
+message(STATUS "pybind11: ${BANYAN_WITH_PYBIND11}")
+
 set(BANYAN_WITH_MPI OFF)
 if(NOT BANYAN_MPI STREQUAL OFF)
   set(MPI_CXX_SKIP_MPICXX ON)  # the C interface is all that is used

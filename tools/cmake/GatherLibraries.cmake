@@ -1,7 +1,7 @@
-# Runs at install time: copies the shared libraries that the programs need into PREFIX/lib.
+# Runs at install time: copies the shared libraries that the programs need into PREFIX/lib. Python's stays where its modules are.
 file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${programs} LIBRARIES ${libraries}
   RESOLVED_DEPENDENCIES_VAR resolved UNRESOLVED_DEPENDENCIES_VAR unresolved
-  PRE_EXCLUDE_REGEXES "^libbanyan" "^libcud" "^libcublas" "^libnv"
+  PRE_EXCLUDE_REGEXES "^libbanyan" "^libcud" "^libcublas" "^libnv" "^libpython"
   POST_EXCLUDE_REGEXES "/ld-linux" "/lib(c|m|dl|rt|pthread|util)\\.so" "/cuda")
 if(unresolved)
   message(FATAL_ERROR "shared libraries not found: ${unresolved}")

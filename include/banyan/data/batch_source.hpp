@@ -29,10 +29,22 @@ struct InputPipeline {
   std::unique_ptr<Prefetcher> start(Device& device, const ShareSequence& shares) const;
 };
 
-class BatchSource {
+/// A source whose test batches are dealt whole to the devices.
+class TestPassSource {
  public:
-  virtual ~BatchSource() = default;
+  virtual ~TestPassSource() = default;
 
+  /// Test nets: announces a pass of `test_iter` batches. This device serves batches rank, rank +
+  /// devices, ... below test_iter; afterwards consumed() is past all of them. An unfinished pass starts again
+  /// from its beginning. A runtime failure in the training phase. Without an announcement, a pass is one
+  /// batch per device.
+  virtual void begin_test_pass(int test_iter) = 0;
+  /// Leaves out what is left of the pass: consumed() is past all its batches, as if it had been complete.
+  virtual void end_test_pass() = 0;
+};
+
+class BatchSource : public TestPassSource {
+ public:
   /// As the layer would start it now. Opens the source.
   virtual InputPipeline pipeline() = 0;
 
@@ -51,14 +63,6 @@ class BatchSource {
   virtual void announce(std::uint64_t number) = 0;
   /// consumed() after `batches` batches more than `consumed`.
   virtual std::uint64_t position_after(std::uint64_t consumed, std::uint64_t batches) = 0;
-
-  /// Test nets: announces a pass of `test_iter` batches dealt whole. This device serves batches rank, rank +
-  /// devices, ... below test_iter; afterwards consumed() is past all of them. An unfinished pass starts again
-  /// from its beginning. A runtime failure in the training phase. Without an announcement, a pass is one
-  /// batch per device.
-  virtual void begin_test_pass(int test_iter) = 0;
-  /// Leaves out what is left of the pass: consumed() is past all its batches, as if it had been complete.
-  virtual void end_test_pass() = 0;
 
   /// May be called from any thread: a prepare() that waits for records, now or later, throws
   /// ErrorKind::aborted.

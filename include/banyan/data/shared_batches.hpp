@@ -49,11 +49,12 @@ class SharedBatches {
                      const Cancelled& cancelled) = 0;
 };
 
-/// While it lives, the layers that this thread makes share batches, as those of this net. A scope, not an
-/// option of layers: only the few that read data sets look at it.
+/// While it lives, the layers that this thread makes share batches, as those of this net of this run. A
+/// scope, not an option of layers: only the few that read data sets look at it.
 class SharingScope {
  public:
-  SharingScope(std::shared_ptr<SharedBatches> shared, std::string net);
+  /// `run`: the same for all devices of this process, and different for every other run in it.
+  SharingScope(std::shared_ptr<SharedBatches> shared, std::string net, const void* run);
   ~SharingScope();
   SharingScope(const SharingScope&) = delete;
   SharingScope& operator=(const SharingScope&) = delete;
@@ -62,6 +63,7 @@ class SharingScope {
   static const SharingScope* current();
   const std::shared_ptr<SharedBatches>& shared() const { return shared_; }
   const std::string& net() const { return net_; }
+  const void* run() const { return run_; }
   /// What SharedBatches calls the data set of the next layer of this name: a net may have several, and the
   /// nets of all processes have them in the same order.
   std::string next_name(const std::string& layer) const {
@@ -72,6 +74,7 @@ class SharingScope {
  private:
   std::shared_ptr<SharedBatches> shared_;
   std::string net_;
+  const void* run_;
   mutable std::map<std::string, int> layers_;  ///< made so far
   const SharingScope* outer_;
 };

@@ -37,8 +37,9 @@ struct Parameter {
   Shape shape;
   ParameterKind kind = ParameterKind::learnable;
   caffe::FillerParameter filler;
-  std::string share_name;   ///< if not empty, shared with every parameter of that name
-  bool permissive = false;  ///< sharing compares counts, not shapes
+  std::vector<double> first_values;  ///< instead of the filler's, if not empty
+  std::string share_name;            ///< if not empty, shared with every parameter of that name
+  bool permissive = false;           ///< sharing compares counts, not shapes
   double lr_mult = 1, decay_mult = 1;
   /// The multiplier that the layer's type imposes whatever the file says (NV BatchNorm's scale: 1); negative:
   /// none.

@@ -196,6 +196,15 @@ bool is_whole_in_test_only(const caffe::NetParameter& whole, const caffe::NetPar
   return std::all_of(whole.layer().begin(), whole.layer().end(), may_be_run);
 }
 
+/// A net that is only trained: no layer is for TEST alone, and what TEST lacks layers for TRAIN make.
+bool is_whole_in_train_only(const caffe::NetParameter& whole, const caffe::NetParameter& train,
+                            const caffe::NetParameter& test) {
+  return find_connection_problems(train, whole).empty() && !find_connection_problems(test, whole).empty() &&
+         std::none_of(whole.layer().begin(), whole.layer().end(), [&](const caffe::LayerParameter& layer) {
+           return keeps(test.state(), layer) && !keeps(train.state(), layer);
+         });
+}
+
 /// Both phases of a net's file, or the one that is asked for; returns a few words about it.
 /// Nothing is said of phases without data that are `elsewhere`.
 std::string check_phases(const CheckedSource& source, const CheckOptions& options,
@@ -214,10 +223,18 @@ std::string check_phases(const CheckedSource& source, const CheckOptions& option
                       ": the net is whole in phase TEST only (--phase=TEST): layers that TRAIN "
                       "would need are for TEST, and it has neither a loss nor a data set; phase "
                       "TRAIN was not checked"));
+  const bool train_only = !options.phase && has_source(phases[1].net()) &&
+                          is_whole_in_train_only(source.net, phases[0].net(), phases[1].net());
+  if (train_only)
+    findings.note(
+        cat(source.origin,
+            ": the net is whole in phase TRAIN only (--phase=TRAIN): what others read in TEST, layers "
+            "for TRAIN make, and no layer is for TEST; phase TEST was not checked"));
   for (PhaseCheck& phase : phases)
     if (options.phase && phase_of(phase.net().state().phase()) != *options.phase)
       continue;
-    else if (test_only && phase.net().state().phase() == caffe::TRAIN)
+    else if ((test_only && phase.net().state().phase() == caffe::TRAIN) ||
+             (train_only && phase.net().state().phase() == caffe::TEST))
       continue;
     else if (several || options.phase || has_source(phase.net()))
       phase.run();

@@ -9,6 +9,7 @@
 #include "banyan/net/connections.hpp"
 #include "banyan/net/splits.hpp"
 #include "banyan/train/model.hpp"
+#include "layers/python_program.hpp"
 #include "train/missing_data.hpp"
 
 namespace banyan {
@@ -55,6 +56,7 @@ class LayerCheck {
       options.phase = options.net_phase = phase_of(net_.state().phase());
       if (parameter.has_phase()) options.phase = phase_of(parameter.phase());
       const std::unique_ptr<Layer> layer = make_layer(parameter, options);
+      known = known && finds_program(*layer);
       const int count = output_count(parameter, layer->traits());
       check_arity(parameter, layer->traits().arity, count);
       for (int i = 0; i < count; ++i) {
@@ -77,6 +79,22 @@ class LayerCheck {
       complain(parameter, error.message());
       checked_.all_shapes = false;
     }
+  }
+
+  /// A module that is not here is missing as data may be: what is written can be right.
+  bool finds_program(const Layer& layer) {
+    if (layer.type() != "Python") return true;
+    layer.check_settings();
+    const caffe::LayerParameter& parameter = layer.parameter();
+    if (parameter.bottom_size() == 0 && !stand_in_shapes(parameter, options_.shapes).empty()) return true;
+    const std::string why = why_no_python(parameter.python_param().module());
+    if (why.empty()) return true;
+    findings_.note(cat(origin_, ": layer ", quoted(parameter.name()), " (Python) cannot run here: ", why,
+                       ". The layers after it were checked without their shapes",
+                       parameter.bottom_size() > 0 || parameter.top_size() == 0
+                           ? ""
+                           : cat("; --shape=", parameter.top(0), ":N,C,H,W gives one")));
+    return false;
   }
 
   static bool set_up(Layer& layer, const Blobs& inputs, const Blobs& outputs) {

@@ -1,0 +1,301 @@
+// Layers in Python, run by pybind11 in an interpreter of this process.
+#include <pybind11/embed.h>
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <mutex>
+#include <string_view>
+#include <thread>
+
+#include "banyan/base/error.hpp"
+#include "banyan/base/text.hpp"
+#include "layers/pybind11/caffe_module.hpp"
+#include "layers/python_backend.hpp"
+
+namespace py = pybind11;
+
+namespace banyan {
+namespace {
+
+/// str(object), whatever that does and holds. Needs the lock.
+std::string in_words(py::handle object) {
+  const auto text = py::reinterpret_steal<py::object>(PyObject_Str(object.ptr()));
+  const auto bytes = py::reinterpret_steal<py::object>(
+      text ? PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace") : nullptr);
+  if (!bytes) {
+    PyErr_Clear();
+    return "(what its __str__ says cannot be shown)";
+  }
+  return PyBytes_AsString(bytes.ptr());
+}
+
+/// The module of this name, from before a module of the user's can change where modules are looked for.
+py::handle traceback() {
+  static const py::handle module = py::module_::import("traceback").release();
+  return module;
+}
+
+/// "ValueError: ..., in setup (file.py, line 3), in helper (other.py, line 8)". Needs the lock.
+std::string text_of(py::error_already_set& raised) {
+  constexpr std::size_t kFrames = 5;
+  const std::string type = in_words(raised.type().attr("__name__"));
+  std::string text = type;
+  if (const std::string what = in_words(raised.value()); !what.empty()) text += cat(": ", what);
+  std::vector<std::string> places;
+  if (raised.trace())
+    for (const py::handle frame : traceback().attr("extract_tb")(raised.trace())) {
+      const std::string file = in_words(frame.attr("filename"));
+      if (file.starts_with("<frozen ")) continue;  // the machinery of import
+      places.push_back(cat("in ", in_words(frame.attr("name")), " (", file, ", line ",
+                           in_words(frame.attr("lineno")), ")"));
+    }
+  if (places.size() > kFrames) places.erase(places.begin(), places.end() - kFrames);
+  for (const std::string& place : places) text += ", " + place;
+  if (type == "SyntaxError" || type == "TabError" || type == "IndentationError")
+    text += "; code for Python 2 must be converted (2to3)";
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+/// Calls `work` with the lock, and turns what Python raises into an Error that begins with `who`.
+template <class Work>
+auto with_python(ErrorKind kind, const std::string& who, const Work& work) {
+  const py::gil_scoped_acquire lock;
+  try {
+    return work();
+  } catch (py::error_already_set& raised) {
+    throw Error(kind, cat(who, ": ", text_of(raised)));
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw Error(kind, cat(who, ": ", error.what()));
+  }
+}
+
+void expect_started(const PyStatus& status) {
+  if (PyStatus_Exception(status) != 0)
+    bad_input("Python cannot start: ", status.err_msg != nullptr ? status.err_msg : "no reason is known",
+              std::getenv("PYTHONHOME") != nullptr ? "; PYTHONHOME is set, which is seldom right" : "");
+}
+
+/// What Python does when it ends; it is never ended, because threads may still be in it. They stay there: the
+/// lock is kept, so that they do not use what the end of the program takes away.
+void run_exit_functions() {
+  [[maybe_unused]] static const py::gil_scoped_acquire& kept = *new py::gil_scoped_acquire;
+  try {
+    // First those of concurrent.futures, whose processes would be waited for otherwise.
+    const py::object threads =
+        py::module_::import("sys").attr("modules").attr("get")("threading", py::none());
+    const py::list of_threads = py::getattr(threads, "_threading_atexits", py::list());
+    for (std::size_t k = of_threads.size(); k-- > 0;) of_threads[k]();
+    py::module_::import("atexit").attr("_run_exitfuncs")();
+    const py::dict running = py::module_::import("sys").attr("_current_frames")();
+    // What they compute without the lock, such as products of matrices, should be done.
+    if (running.size() > 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  } catch (py::error_already_set& raised) {
+    raised.discard_as_unraisable("at the end of the program");
+  }
+}
+
+/// The user's modules find this in `import caffe`, whatever else has the name.
+void install_caffe_module() {
+  const py::object made = py::module_::import("types").attr("ModuleType")("caffe");
+  const py::dict names = made.attr("__dict__");
+  names["layer_types"] = registered_layer_types();
+  names["pycaffe"] = made;
+  names["_caffe"] = made;
+  const py::object code =
+      py::module_::import("builtins").attr("compile")(std::string(kCaffeModule), "caffe (of Banyan)", "exec");
+  py::module_::import("builtins").attr("exec")(code, names);
+  for (const char* name : {"caffe", "caffe.pycaffe", "caffe._caffe"})
+    py::module_::import("sys").attr("modules")[name] = made;
+}
+
+/// Starts the interpreter once, and leaves it to whoever takes the lock.
+void start_python() {
+  PyConfig config;
+  PyConfig_InitPythonConfig(&config);
+  config.install_signal_handlers = 0;  // signals are the program's
+  config.buffered_stdio = 0;           // what is printed is seen at once, in a pipe too
+  config.parse_argv = 0;
+  PyStatus status = PyStatus_Ok();
+  if (const char* environment = std::getenv("VIRTUAL_ENV"); environment != nullptr && *environment != '\0')
+    status = PyConfig_SetBytesString(&config, &config.executable, cat(environment, "/bin/python3").c_str());
+  if (PyStatus_Exception(status) == 0) status = Py_InitializeFromConfig(&config);
+  PyConfig_Clear(&config);
+  expect_started(status);
+  // pybind11 keeps the state of the thread that takes the lock first, and of another than this one it is
+  // deleted.
+  { const py::gil_scoped_acquire first; }
+  py::module_::import("sys").attr("path").attr("append")("");  // the working folder, after PYTHONPATH
+  try {
+    install_caffe_module();
+  } catch (py::error_already_set& raised) {
+    const std::string why = text_of(raised);
+    PyEval_SaveThread();
+    bad_input("layers in Python need NumPy (python3-numpy), and this Python has none that works: ", why);
+  }
+  // multiprocessing ends its processes with SIGTERM, which they would take for the program's, and waits for
+  // them.
+  py::module_::import("os").attr("register_at_fork")(
+      py::arg("after_in_child") = py::cpp_function([] { ::signal(SIGTERM, SIG_DFL); }));
+  traceback();
+  std::atexit(run_exit_functions);
+  PyEval_SaveThread();
+}
+
+void ensure_python() {
+  static std::once_flag started;
+  static std::string why_not;
+  std::call_once(started, [] {
+    try {
+      start_python();
+    } catch (const Error& error) {
+      why_not = error.message();
+    }
+  });
+  if (!why_not.empty()) bad_input(why_not);
+}
+
+std::string why_not(const std::string& module) {
+  try {
+    ensure_python();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  const py::gil_scoped_acquire lock;
+  try {
+    if (!py::module_::import("importlib.util").attr("find_spec")(module).is_none()) return "";
+  } catch (py::error_already_set& raised) {
+    if (!raised.matches(PyExc_ModuleNotFoundError)) return text_of(raised);
+  }
+  return cat("there is no module ", quoted(module),
+             ": it is looked for in the folders of PYTHONPATH, and in the working folder");
+}
+
+py::tuple tuple_of(const Shape& shape) {
+  py::tuple dims(static_cast<std::size_t>(shape.axes()));
+  for (int axis = 0; axis < shape.axes(); ++axis) dims[static_cast<std::size_t>(axis)] = shape[axis];
+  return dims;
+}
+
+class Program : public PythonProgram {
+ public:
+  explicit Program(const PythonProgramOptions& options);
+
+  void set_up(const std::vector<Shape>& inputs) override { call_with(inputs, "setup"); }
+  void reshape(const std::vector<Shape>& inputs) override { call_with(inputs, "reshape"); }
+  void forward() override {
+    with_python(ErrorKind::runtime, cat(who_, " in forward()"), [&] {
+      python_.layer.attr("forward")(blobs_of(PythonBlobs::inputs), blobs_of(PythonBlobs::outputs));
+    });
+  }
+  void backward(const std::vector<bool>& propagate) override {
+    with_python(ErrorKind::runtime, cat(who_, " in backward()"), [&] {
+      const py::tuple outputs = blobs_of(PythonBlobs::outputs);
+      for (const PythonBlobs of : {PythonBlobs::inputs, PythonBlobs::parameters})
+        for (const py::handle blob : blobs_of(of))
+          if (std::none_of(outputs.begin(), outputs.end(),
+                           [&](py::handle output) { return output.is(blob); }))
+            blob.attr("diff").attr("fill")(0);
+      python_.layer.attr("backward")(outputs, py::cast(propagate), blobs_of(PythonBlobs::inputs));
+    });
+  }
+
+  std::vector<Shape> shapes(PythonBlobs of) override {
+    return with_python(ErrorKind::runtime, who_, [&] {
+      std::vector<Shape> all;
+      for (const py::handle blob : blobs_of(of))
+        all.emplace_back(py::cast<std::vector<std::int64_t>>(blob.attr("shape")));
+      return all;
+    });
+  }
+  void* data(PythonBlobs of, std::size_t number, std::int64_t count) override {
+    return memory(of, number, count, "data");
+  }
+  void* gradient(PythonBlobs of, std::size_t number, std::int64_t count) override {
+    return memory(of, number, count, "diff");
+  }
+
+ private:
+  py::tuple blobs_of(PythonBlobs of) const { return py::tuple(python_.blobs[static_cast<std::size_t>(of)]); }
+  void call_with(const std::vector<Shape>& inputs, const char* method) {
+    with_python(ErrorKind::bad_input, cat(who_, " in ", method, "()"), [&] {
+      const py::tuple bottom = blobs_of(PythonBlobs::inputs);
+      for (std::size_t i = 0; i < inputs.size(); ++i) bottom[i].attr("reshape")(*tuple_of(inputs[i]));
+      python_.layer.attr(method)(bottom, blobs_of(PythonBlobs::outputs));
+    });
+  }
+  void* memory(PythonBlobs of, std::size_t number, std::int64_t count, const char* which) {
+    return with_python(ErrorKind::runtime, who_, [&] {
+      auto array = py::cast<py::array>(blobs_of(of)[number].attr(which));
+      if (array.size() != count)
+        runtime_failure(who_, " has reshaped its ",
+                        of == PythonBlobs::inputs    ? "input "
+                        : of == PythonBlobs::outputs ? "output "
+                                                     : "parameter ",
+                        number, ", which has ", count, " values, to ", array.size());
+      return array.mutable_data();
+    });
+  }
+
+  struct Objects {
+    ~Objects() {
+      const py::gil_scoped_acquire lock;
+      layer = blobs[0] = blobs[1] = blobs[2] = py::object();
+    }
+    py::object layer;
+    std::array<py::object, 3> blobs;  ///< by PythonBlobs: tuples of Blob, and a BlobVec
+  };
+
+  std::string who_;
+  Objects python_;
+};
+
+Program::Program(const PythonProgramOptions& options)
+    : who_(cat("layer ", quoted(options.name), " (Python, ", options.module, ".", options.layer, ")")) {
+  ensure_python();
+  with_python(ErrorKind::bad_input, cat(who_, " cannot be made"), [&] {
+    const py::module_ caffe = py::module_::import("caffe");
+    const py::module_ module = py::module_::import(options.module.c_str());
+    if (!py::hasattr(module, options.layer.c_str()))
+      bad_input(who_, ": module ", quoted(options.module), " has no class ", quoted(options.layer));
+    const py::object made = module.attr(options.layer.c_str());
+    if (!py::isinstance<py::type>(made) || PyObject_IsSubclass(made.ptr(), caffe.attr("Layer").ptr()) != 1)
+      bad_input(who_, ": ", quoted(options.layer), " is not a class derived from caffe.Layer");
+    const char* dtype = options.dtype == DType::f64 ? "float64" : "float32";
+    py::list bottom, top;
+    for (std::size_t i = 0; i < options.inputs; ++i) bottom.append(caffe.attr("Blob")(dtype));
+    for (const int in_place : options.outputs)
+      top.append(in_place < 0 ? caffe.attr("Blob")(dtype)
+                              : py::object(bottom[static_cast<std::size_t>(in_place)]));
+    const py::object parameters = caffe.attr("BlobVec")(dtype);
+    python_.blobs = {py::tuple(bottom), py::tuple(top), parameters};
+    py::object& object = python_.layer = made(py::none());
+    object.attr("param_str") = options.settings;
+    object.attr("param_str_") = options.settings;  // its name in earlier versions
+    object.attr("phase") = caffe.attr(options.phase == Phase::train ? "TRAIN" : "TEST");
+    if (!py::hasattr(object, "name"))
+      object.attr("name") = options.name;  // pycaffe has none: it may be the class's
+    object.attr("blobs") = parameters;
+    for (const char* method : {"setup", "reshape", "forward"})
+      if (!py::hasattr(object, method))
+        bad_input(who_, ": the class has no method ", method, "(bottom, top)");
+  });
+}
+
+std::unique_ptr<PythonProgram> make(const PythonProgramOptions& options) {
+  return std::make_unique<Program>(options);
+}
+
+constexpr PythonBackend kTable{PythonBackend::kVersion, &make, &why_not};
+
+}  // namespace
+}  // namespace banyan
+
+extern "C" const banyan::PythonBackend* banyan_python_backend() { return &banyan::kTable; }

@@ -1,0 +1,293 @@
+"""Layers for tests, written as for pycaffe."""
+import json
+import multiprocessing
+import signal
+import sys
+
+import caffe
+import numpy as np
+
+
+class Swish(caffe.Layer):
+    """y = x * sigmoid(w x), with a parameter w for each channel."""
+
+    def setup(self, bottom, top):
+        if len(bottom) != 1 or len(top) != 1:
+            raise Exception('expected one blob in and one out')
+        self.slope = json.loads(self.param_str or '{}').get('slope', 1)
+        self.blobs.add_blob(bottom[0].channels)
+        self.blobs[0].data[...] = self.slope
+
+    def reshape(self, bottom, top):
+        top[0].reshape(*bottom[0].shape)
+
+    def gate(self, bottom):
+        w = self.blobs[0].data.reshape(1, -1, *[1] * (bottom[0].data.ndim - 2))
+        return w, 1 / (1 + np.exp(-w * bottom[0].data))
+
+    def forward(self, bottom, top):
+        top[0].data[...] = bottom[0].data * self.gate(bottom)[1]
+
+    def backward(self, top, propagate_down, bottom):
+        x, dy = bottom[0].data, top[0].diff
+        w, s = self.gate(bottom)
+        others = tuple(axis for axis in range(x.ndim) if axis != 1)
+        self.blobs[0].diff[...] += np.sum(dy * x * x * s * (1 - s), axis=others)
+        if propagate_down[0]:
+            bottom[0].diff[...] = dy * (s + w * x * s * (1 - s))
+
+
+class MeanSquares(caffe.Layer):
+    """EuclideanLoss; as many losses for pycaffe, it does not ask for the gradient of its output."""
+
+    def setup(self, bottom, top):
+        self.difference = None
+
+    def reshape(self, bottom, top):
+        if bottom[0].count != bottom[1].count:
+            raise Exception('Inputs must have the same dimension.')
+        self.difference = np.zeros_like(bottom[0].data)
+        top[0].reshape(1)
+
+    def forward(self, bottom, top):
+        self.difference[...] = bottom[0].data - bottom[1].data.reshape(bottom[0].data.shape)
+        top[0].data[...] = np.sum(self.difference ** 2) / bottom[0].num / 2.
+
+    def backward(self, top, propagate_down, bottom):
+        for i, sign in enumerate((1, -1)):
+            if propagate_down[i]:
+                bottom[i].diff[...] = (sign * self.difference / bottom[i].num).reshape(bottom[i].data.shape)
+
+
+class FarthestAndMean(MeanSquares):
+    """The largest difference, and then the loss."""
+
+    def reshape(self, bottom, top):
+        MeanSquares.reshape(self, bottom, top[1:])
+        top[0].reshape(1)
+
+    def forward(self, bottom, top):
+        MeanSquares.forward(self, bottom, top[1:])
+        top[0].data[...] = abs(self.difference).max()
+
+
+class Twice(caffe.Layer):
+    """Works in place, where top[0] is bottom[0]."""
+
+    name = 'of the class'
+
+    def setup(self, bottom, top):
+        pass
+
+    def reshape(self, bottom, top):
+        if len(self.blobs) == 0:
+            self.blobs.add_blob(2)
+
+    def forward(self, bottom, top):
+        top[0].data[...] *= 2
+
+    def backward(self, top, propagate_down, bottom):
+        if self.name != 'of the class':
+            raise ValueError(self.name)
+        self.blobs[0].diff[...] = top[0].diff.sum(axis=0)
+        bottom[0].diff[...] *= 2
+
+
+class TimesSum(caffe.Layer):
+    """The first input times the sum of the second."""
+
+    def setup(self, bottom, top):
+        pass
+
+    def reshape(self, bottom, top):
+        top[0].reshape(*bottom[0].shape)
+
+    def forward(self, bottom, top):
+        top[0].data[...] = bottom[0].data * bottom[1].data.sum()
+
+    def backward(self, top, propagate_down, bottom):
+        bottom[0].diff[...] = top[0].diff * bottom[1].data.sum()
+        bottom[1].diff[...] = (top[0].diff * bottom[0].data).sum()
+
+
+class Running(caffe.Layer):
+    """Subtracts a mean that moves halfway to each batch's; its shapes cannot be found without samples."""
+
+    def setup(self, bottom, top):
+        self.blobs.add_blob(1)
+        self.blobs[0].data[...] = 4
+
+    def reshape(self, bottom, top):
+        np.empty(bottom[0].shape).reshape(bottom[0].num, -1)
+        top[0].reshape(*bottom[0].shape)
+
+    def forward(self, bottom, top):
+        if self.phase == caffe.TRAIN:
+            self.blobs[0].data[...] = (self.blobs[0].data + bottom[0].data.mean()) / 2
+        top[0].data[...] = bottom[0].data - self.blobs[0].data
+
+    def backward(self, top, propagate_down, bottom):
+        bottom[0].diff[...] = top[0].diff
+
+
+class Positive(caffe.Layer):
+    """The samples whose first value is positive, and their numbers."""
+
+    def setup(self, bottom, top):
+        pass
+
+    def reshape(self, bottom, top):
+        top[0].reshape(*bottom[0].shape)
+        top[1].reshape(bottom[0].num)
+
+    def forward(self, bottom, top):
+        values = bottom[0].data.reshape(bottom[0].num, -1)
+        self.chosen = np.nonzero(values[:, 0] > 0)[0]
+        top[0].reshape(len(self.chosen), *bottom[0].shape[1:])
+        top[0].data[...] = bottom[0].data[self.chosen]
+        top[1].reshape(len(self.chosen))
+        top[1].data[...] = self.chosen
+
+    def backward(self, top, propagate_down, bottom):
+        bottom[0].diff[...] = 0
+        bottom[0].diff[self.chosen] = top[0].diff
+
+
+class Numbers(caffe.Layer):
+    """Data: batch b has samples with 3 values that depend on its number, and a target for each."""
+
+    def setup(self, bottom, top):
+        settings = json.loads(self.param_str)
+        self.batch = settings['batch']
+        self.different = settings.get('different', False)
+        self.number = 0
+
+    def reshape(self, bottom, top):
+        samples = self.batch + (self.number % 2 if self.different else 0)
+        first = 100 * self.number
+        self.data = np.sin(np.arange(first, first + 3 * samples)).reshape(samples, 3)
+        top[0].reshape(*self.data.shape)
+        top[1].reshape(samples, 1)
+
+    def forward(self, bottom, top):
+        top[0].data[...] = self.data
+        top[1].data[...] = self.data[:, :1] - 2 * self.data[:, 2:] + .25
+        self.number += 1
+
+    def backward(self, top, propagate_down, bottom):
+        pass
+
+
+class Broken(caffe.Layer):
+    """Raises where param_str says."""
+
+    def raise_in(self, method):
+        if self.param_str == method:
+            self.help_me(method)
+
+    def help_me(self, method):
+        raise ValueError('this is wrong in ' + method)
+
+    def setup(self, bottom, top):
+        self.raise_in('setup')
+
+    def reshape(self, bottom, top):
+        self.raise_in('reshape')
+        top[0].reshape(*bottom[0].shape)
+
+    def forward(self, bottom, top):
+        self.raise_in('forward')
+        if self.param_str == 'grow':
+            top[0].reshape(7, 2)
+        if self.param_str == 'net':
+            caffe.Net('x.prototxt', caffe.TEST)
+
+    def backward(self, top, propagate_down, bottom):
+        self.raise_in('backward')
+
+
+class WithoutForward(caffe.Layer):
+    def setup(self, bottom, top):
+        pass
+
+    def reshape(self, bottom, top):
+        pass
+
+
+class NoLayer(object):
+    pass
+
+
+class Ending(Numbers):
+    """Data that end with batch 4."""
+
+    def forward(self, bottom, top):
+        if self.number == 4:
+            raise ValueError('there is no batch 4')
+        Numbers.forward(self, bottom, top)
+
+
+class Unspeakable(Exception):
+    def __str__(self):
+        raise KeyError('no words')
+
+
+PATH = list(sys.path)
+
+
+class Odd(caffe.Layer):
+    """Does what nobody expects, as param_str says."""
+
+    def setup(self, bottom, top):
+        sys.path[:] = PATH
+        if self.param_str == 'silent':
+            raise Unspeakable()
+        if self.param_str == 'surrogate':
+            raise ValueError('file \udcff is\nnot here')
+        if self.param_str == 'exit':
+            exit()
+        if self.param_str == 'path':
+            sys.path[:] = []
+            sys.modules.pop('traceback', None)
+            raise ValueError('nothing can be imported')
+
+    def reshape(self, bottom, top):
+        top[0].reshape(*bottom[0].shape)
+
+    def forward(self, bottom, top):
+        top[0].data[...] = bottom[0].data
+        if self.param_str == 'pop':
+            top.pop()
+        if self.param_str == 'replace':
+            top[0] = bottom[0]
+
+    def backward(self, top, propagate_down, bottom):
+        bottom[0].diff[...] = top[0].diff
+
+
+class WithProcess(caffe.Layer):
+    """Adds what a process of its own sends, and ends that as multiprocessing does at the end of a program."""
+
+    def setup(self, bottom, top):
+        processes = multiprocessing.get_context('fork')
+        self.numbers = processes.Queue(2)
+        self.process = processes.Process(target=self.count, daemon=True)
+        self.process.start()
+
+    def count(self):
+        number = 0
+        while True:
+            number += 1
+            self.numbers.put(number)
+
+    def reshape(self, bottom, top):
+        top[0].reshape(*bottom[0].shape)
+
+    def forward(self, bottom, top):
+        top[0].data[...] = bottom[0].data + self.numbers.get(timeout=60)
+        if self.param_str == 'end':
+            self.process.terminate()
+            self.process.join(60)
+            if self.process.exitcode != -signal.SIGTERM:
+                self.process.kill()
+                raise RuntimeError('the process goes on')
