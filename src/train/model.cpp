@@ -29,7 +29,8 @@ namespace banyan {
 
 namespace {
 
-/// Is the blob only read where no gradient flows: by losses and accuracies as their labels?
+/// Is the blob only read where no gradient flows: by losses and accuracies as their labels? Of layers in
+/// Python nobody knows; theirs may be labels.
 bool is_label(const caffe::NetParameter& net, const std::string& blob) {
   bool label = false;
   for (const auto& layer : net.layer()) {
@@ -37,9 +38,9 @@ bool is_label(const caffe::NetParameter& net, const std::string& blob) {
     try {
       const std::unique_ptr<Layer> reader = make_layer(layer, {});
       const LayerTraits& traits = reader->traits();
-      const bool has_outputs = traits.arity.max_outputs != 0;
+      const bool says = traits.arity.max_outputs != 0 && reader->type() != "Python";
       for (int i = 0; i < layer.bottom_size(); ++i)
-        if (layer.bottom(i) == blob && has_outputs && traits.differentiable(i)) return false;
+        if (layer.bottom(i) == blob && says && traits.differentiable(i)) return false;
       label = true;
     } catch (const Error&) {  // the net's complaint, if it has this layer in its phase
     }

@@ -159,6 +159,23 @@ TEST_F(LayersInPython, CountOnceInALossOfSeveralDevices) {
 }
 
 /// What is shown beside a loss is a mean over the devices as well.
+TEST_F(LayersInPython, LearnTheirShareOfALossOfSeveralDevices) {
+  for (const int devices : {1, 4}) {
+    BenchOptions options;
+    options.devices = devices;
+    Bench bench(python_text("ScaledMean") + "loss_weight: 3", {Shape{2, 2}}, 1, options);
+    EXPECT_EQ(bench.layer().parameters()[0].shape, Shape{});
+    bench.set_parameter(0, {5});
+    bench.set_input(0, {1, 2, 3, 6});
+    bench.forward();
+    EXPECT_DOUBLE_EQ(bench.output()[0], 15. / devices);
+    bench.zero_parameter_gradients();
+    bench.backward(Values{3});
+    EXPECT_DOUBLE_EQ(bench.parameter_gradient(0)[0], 9. / devices);
+    for (const double gradient : bench.input_gradient()) EXPECT_DOUBLE_EQ(gradient, 3.75 / devices);
+  }
+}
+
 TEST_F(LayersInPython, ShowMeansBesideALossOfSeveralDevices) {
   for (const int devices : {1, 4}) {
     BenchOptions options;

@@ -110,6 +110,23 @@ class TimesSum(caffe.Layer):
         bottom[1].diff[...] = (top[0].diff * bottom[0].data).sum()
 
 
+class ScaledMean(caffe.Layer):
+    """A loss that learns: a parameter times the mean."""
+
+    def setup(self, bottom, top):
+        self.blobs.add_blob()
+
+    def reshape(self, bottom, top):
+        top[0].reshape()
+
+    def forward(self, bottom, top):
+        top[0].data[...] = self.blobs[0].data * bottom[0].data.mean()
+
+    def backward(self, top, propagate_down, bottom):
+        self.blobs[0].diff[...] = top[0].diff * bottom[0].data.mean()
+        bottom[0].diff[...] = top[0].diff * self.blobs[0].data / bottom[0].count
+
+
 class Running(caffe.Layer):
     """Subtracts a mean that moves halfway to each batch's; its shapes cannot be found without samples."""
 
