@@ -92,6 +92,7 @@ TEST_F(CheckTestOnly, AModuleThatIsNotThereIsMissingAsDataMayBe) {
   EXPECT_EQ(report.problems, 0) << report.text;
   EXPECT_THAT(report.text, HasSubstr("layer \"d\" (Python) cannot run here: "));
   EXPECT_THAT(report.text, HasSubstr("--shape=data:N,C,H,W gives one"));
+  EXPECT_THAT(report.text, HasSubstr("layer \"loss\" (Python) cannot run here: "));  // known without shapes
   const CheckReport nameless =
       check(data + "layer { name: 'p' type: 'Python' bottom: 'data' top: 'p' python_param { module: 'm' } }");
   EXPECT_GE(nameless.problems, 1) << nameless.text;

@@ -56,7 +56,7 @@ class LayerCheck {
       options.phase = options.net_phase = phase_of(net_.state().phase());
       if (parameter.has_phase()) options.phase = phase_of(parameter.phase());
       const std::unique_ptr<Layer> layer = make_layer(parameter, options);
-      known = known && finds_program(*layer);
+      if (!finds_program(*layer)) known = false;
       const int count = output_count(parameter, layer->traits());
       check_arity(parameter, layer->traits().arity, count);
       for (int i = 0; i < count; ++i) {
