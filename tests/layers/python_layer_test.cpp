@@ -4,6 +4,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "layers/gradient_checker.hpp"
@@ -244,6 +245,42 @@ TEST_F(LayersInPython, BringBatchesOfTheirOwnShapes) {
     for (int i = 0; i < 3 * (1 + batch % 2); ++i) expected.push_back(std::sin(100. * batch + i));
     expect_near(next(), expected, 1e-15, cat("batch ", batch));  // two libraries' sines
   }
+}
+
+/// Of three devices, two are here: what the third one would get is made and dropped.
+TEST_F(LayersInPython, MakeBatchesForOtherProcessesToo) {
+  PythonProgramOptions options;
+  options.name = "d";
+  options.module = "layers_of_tests";
+  options.layer = "Numbers";
+  options.settings = R"({"batch": 1})";
+  options.dtype = DType::f64;
+  options.outputs = {-1, -1};
+  PythonBatches batches(options, 3);
+  batches.join(0);
+  batches.join(2);
+  const auto first_of = [&](std::uint64_t number) {
+    const PythonBatches::Batch batch = batches.take(number);
+    double value = 0;
+    std::memcpy(&value, batch.at(0).values.data(), sizeof value);
+    return value;
+  };
+  const auto expected = [](int number) { return std::sin(100. * number); };
+  EXPECT_NEAR(first_of(2), expected(2), 1e-15);  // two libraries' sines
+  EXPECT_NEAR(first_of(0), expected(0), 1e-15);
+  EXPECT_THROW(first_of(1), Error);  // nobody's here
+  EXPECT_THROW(first_of(2), Error);  // has been taken
+  // A test pass of 4 batches, of which rank 2 leaves the last out.
+  batches.begin_turns(5);
+  EXPECT_NEAR(first_of(5), expected(5), 1e-15);
+  EXPECT_NEAR(first_of(8), expected(8), 1e-15);
+  EXPECT_THROW(first_of(6), Error);  // rank 1's
+  batches.skip(2, 9);
+  EXPECT_THROW(first_of(7), Error);
+  batches.begin_turns(9);
+  EXPECT_NEAR(first_of(11), expected(11), 1e-15);
+  EXPECT_NEAR(first_of(9), expected(9), 1e-15);
+  EXPECT_THROW(first_of(10), Error);
 }
 
 TEST_F(LayersInPython, AreToldWhereTheyAreWrong) {
