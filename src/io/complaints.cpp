@@ -250,8 +250,7 @@ std::string Complaints::missing_type(const std::string& field) {
   const std::string& setting = found + 1 == blocks.end() ? field : (found + 1)->name;
   if (!setting.ends_with("_param")) return "";
   const std::string type = value_in(text_, layer, "type");
-  // A Python layer may have a native one's place, and its settings are known.
-  if (type.empty() || type == "Python" || is_read_as_another(current_type_name(type))) return "";
+  if (type.empty() || is_read_as_another(current_type_name(type))) return "";
   if (type == kUnknownV1Type) {
     missing_type_ = type;
     return "has an unknown type";

@@ -9,10 +9,11 @@
 //
 // A parameter that does not learn (lr_mult: 0) and is not shared is a running statistic: forward() may change
 // it in training, on each device for itself.
+#include "layers/python_layer.hpp"
+
 #include <algorithm>
 
 #include "banyan/ops/basic.hpp"
-#include "layers/python_arrays.hpp"
 
 namespace banyan {
 namespace {

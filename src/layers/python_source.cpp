@@ -4,8 +4,8 @@
 #include "banyan/base/log.hpp"
 #include "banyan/data/batch_source.hpp"
 #include "banyan/data/shared_batches.hpp"
-#include "layers/python_arrays.hpp"
 #include "layers/python_batches.hpp"
+#include "layers/python_layer.hpp"
 
 namespace banyan {
 namespace {

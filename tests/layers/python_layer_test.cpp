@@ -247,16 +247,21 @@ TEST_F(LayersInPython, BringBatchesOfTheirOwnShapes) {
   }
 }
 
-/// Of three devices, two are here: what the third one would get is made and dropped.
-TEST_F(LayersInPython, MakeBatchesForOtherProcessesToo) {
+/// Of a layer without inputs and with two outputs.
+PythonProgramOptions source_options(const std::string& layer) {
   PythonProgramOptions options;
-  options.name = "d";
+  options.name = "data";
   options.module = "layers_of_tests";
-  options.layer = "Numbers";
+  options.layer = layer;
   options.settings = R"({"batch": 1})";
   options.dtype = DType::f64;
   options.outputs = {-1, -1};
-  PythonBatches batches(options, 3);
+  return options;
+}
+
+/// Of three devices, two are here: what the third one would get is made and dropped.
+TEST_F(LayersInPython, MakeBatchesForOtherProcessesToo) {
+  PythonBatches batches(source_options("Numbers"), 3);
   batches.join(0);
   batches.join(2);
   const auto first_of = [&](std::uint64_t number) {
@@ -325,13 +330,7 @@ TEST_F(LayersInPython, MayDoWhatNobodyExpects) {
 }
 
 TEST_F(LayersInPython, FailForEachDeviceByItself) {
-  PythonProgramOptions options;
-  options.name = "data";
-  options.module = "layers_of_tests";
-  options.layer = "Ending";
-  options.settings = R"({"batch": 1})";
-  options.outputs = {-1, -1};
-  PythonBatches batches(options, 2);
+  PythonBatches batches(source_options("Ending"), 2);
   for (const int rank : {0, 1}) batches.join(rank);
   EXPECT_EQ(batches.take(3).size(), 2u);
   for (const std::uint64_t number : {5, 4}) try {

@@ -183,12 +183,9 @@ bool is_loss(const caffe::LayerParameter& layer) {
   }
 }
 
-/// A net that is only run: it reads no data set, has no loss and no layer for TRAIN alone, and lacks in TRAIN
-/// what only TEST has.
-bool is_whole_in_test_only(const caffe::NetParameter& whole, const caffe::NetParameter& train,
-                           const caffe::NetParameter& test) {
-  if (find_connection_problems(train, whole).empty() || !find_connection_problems(test, whole).empty())
-    return false;
+/// Does it read no data set and have no loss, and no layer for TRAIN alone?
+bool is_only_run(const caffe::NetParameter& whole, const caffe::NetParameter& train,
+                 const caffe::NetParameter& test) {
   const auto may_be_run = [&](const caffe::LayerParameter& layer) {
     return (!makes_data(layer) || layer.type() == "Input") && !is_loss(layer) &&
            (!keeps(train.state(), layer) || keeps(test.state(), layer));
@@ -196,10 +193,10 @@ bool is_whole_in_test_only(const caffe::NetParameter& whole, const caffe::NetPar
   return std::all_of(whole.layer().begin(), whole.layer().end(), may_be_run);
 }
 
-/// A net that is only trained: no layer is for TEST alone, and what TEST lacks layers for TRAIN make.
-bool is_whole_in_train_only(const caffe::NetParameter& whole, const caffe::NetParameter& train,
-                            const caffe::NetParameter& test) {
-  return find_connection_problems(train, whole).empty() && !find_connection_problems(test, whole).empty() &&
+/// Has it data in TEST, but no layer for TEST alone?
+bool is_only_trained(const caffe::NetParameter& whole, const caffe::NetParameter& train,
+                     const caffe::NetParameter& test) {
+  return has_source(test) &&
          std::none_of(whole.layer().begin(), whole.layer().end(), [&](const caffe::LayerParameter& layer) {
            return keeps(test.state(), layer) && !keeps(train.state(), layer);
          });
@@ -216,15 +213,19 @@ std::string check_phases(const CheckedSource& source, const CheckOptions& option
   }
   // A file for one phase only has no data in the other.
   const bool several = has_source(phases[0].net()) == has_source(phases[1].net());
-  const bool test_only =
-      !options.phase && is_whole_in_test_only(source.net, phases[0].net(), phases[1].net());
+  const auto is_whole = [&](const PhaseCheck& phase) {
+    return find_connection_problems(phase.net(), source.net).empty();
+  };
+  const bool train_whole = is_whole(phases[0]), test_whole = is_whole(phases[1]);
+  const bool test_only = !options.phase && !train_whole && test_whole &&
+                         is_only_run(source.net, phases[0].net(), phases[1].net());
   if (test_only)
     findings.note(cat(source.origin,
                       ": the net is whole in phase TEST only (--phase=TEST): layers that TRAIN "
                       "would need are for TEST, and it has neither a loss nor a data set; phase "
                       "TRAIN was not checked"));
-  const bool train_only = !options.phase && has_source(phases[1].net()) &&
-                          is_whole_in_train_only(source.net, phases[0].net(), phases[1].net());
+  const bool train_only = !options.phase && train_whole && !test_whole &&
+                          is_only_trained(source.net, phases[0].net(), phases[1].net());
   if (train_only)
     findings.note(
         cat(source.origin,

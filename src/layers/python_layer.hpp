@@ -1,4 +1,5 @@
-// Between the arrays of layers in Python and tensors. Internal to the room.
+// What the layers in Python with inputs (python_layer.cpp) and without (python_source.cpp) have in common.
+// Internal to the room.
 #pragma once
 
 #include "layers/python_program.hpp"
