@@ -66,7 +66,8 @@ std::string source_of(const caffe::LayerParameter& layer, const google::protobuf
   for (const auto* field : fields) {
     if (field->is_repeated() || field->message_type() == nullptr) continue;
     const auto& message = layer.GetReflection()->GetMessage(layer, field);
-    const auto* source = message.GetDescriptor()->FindFieldByName("source");
+    const bool two = message.GetDescriptor() == caffe::ImageLabelDataParameter::descriptor();
+    const auto* source = message.GetDescriptor()->FindFieldByName(two ? "image_list_path" : "source");
     if (source == nullptr || source->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_STRING ||
         source->is_repeated() || !message.GetReflection()->HasField(message, source))
       continue;
@@ -80,6 +81,10 @@ std::string missing_source(const caffe::LayerParameter& layer) {
   const google::protobuf::Message* settings = nullptr;
   const std::string source = source_of(layer, settings);
   std::error_code ignored;
+  const std::string& labels = layer.image_label_data_param().label_list_path();
+  if (std::filesystem::exists(source, ignored) && !labels.empty() &&
+      !std::filesystem::exists(labels, ignored))
+    return labels;
   return std::filesystem::exists(source, ignored) ? "" : source;
 }
 
@@ -179,7 +184,13 @@ void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& sta
     }
     const std::string source = missing_source(layer);
     const Shape shape = shape_of_missing(layer);
-    if (source.empty() || shape.axes() == 0) continue;
+    if (source.empty()) continue;
+    if (shape.axes() == 0) {
+      log_warning(cat("layer ", quoted(layer.name()), " (", layer.type(), "): ", quoted(source),
+                      " does not exist, and its settings give no shape; --shape=", layer.top(0),
+                      ":N,C,H,W runs without it"));
+      continue;
+    }
     log_warning(cat("layer ", quoted(layer.name()), " (", layer.type(), "): ", quoted(source),
                     " does not exist; constant values take its place, of the shape ", shape.to_string(),
                     " that its settings give (--shape gives another)"));

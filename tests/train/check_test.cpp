@@ -56,7 +56,8 @@ layer { name: "f" type: "Convolution" bottom: "data" top: "f" convolution_param 
               HasSubstr(": layer \"e\" (ReLU) reads blob \"nowhere\", which no layer of the net produces"));
   EXPECT_THAT(report.text, HasSubstr(":9: layer \"f\" (Convolution): "));
   EXPECT_EQ(report.problems, 5) << report.text;  // "d" follows from "c"; both phases have the same ones
-  EXPECT_THAT(report.text, HasSubstr("file.prototxt: a net of 7 layers to train, 7 to test; 5 problems\n"));
+  EXPECT_THAT(report.text, HasSubstr("file.prototxt: a net of 7 layers to train, 7 to test; 5 problems, not "
+                                     "everything could be checked\n"));
 }
 
 TEST_F(Check, FillersAndSizes) {
@@ -204,10 +205,10 @@ TEST_F(Check, UnknownOldTypesDoNotHideTheRest) {
       "layers { name: 'd' type: DUMMY_DATA top: 'd' dummy_data_param { num: 1 channels: 1 height: 4 width: 4 "
       "} "
       "}\n"
-      "layers { name: 'a' type: CCCP bottom: 'd' top: 'a' }\n"
+      "layers { name: 'a' type: INSANITY bottom: 'd' top: 'a' }\n"
       "layers { name: 'b' type: CROQ bottom: 'd' top: 'b' }\n"
       "layers { name: 'c' type: POOLING bottom: 'd' top: 'c' nmae: 'c' pooling_param { kernel_size: 2 } }");
-  EXPECT_THAT(report.text, HasSubstr(":2:26: layer \"a\" (CCCP): the layer has the type \"CCCP\""));
+  EXPECT_THAT(report.text, HasSubstr(":2:26: layer \"a\" (INSANITY): the layer has the type \"Insanity\""));
   EXPECT_THAT(report.text, HasSubstr(":3:26: layer \"b\" (CROQ): unknown value \"CROQ\""));
   EXPECT_THAT(report.text, HasSubstr("unknown field \"nmae\""));
   EXPECT_THAT(report.text, Not(HasSubstr("nothing after this place")));
@@ -229,11 +230,54 @@ TEST_F(Check, ATypeThatIsNotHereIsOneProblemOfALayer) {
   options.files = {folder_.file("file.prototxt")};
   options.unknown_fields = io::UnknownFields::ignore;
   report = check_files(options);
-  EXPECT_EQ(report.problems, 3) << report.text;
+  EXPECT_EQ(report.problems, 2) << report.text;
   EXPECT_THAT(report.text, HasSubstr(":3: layer \"a\" has the unknown type \"Mine\""));
+  EXPECT_THAT(report.text, HasSubstr(":4: layer \"c\" has the type \"InterClass\""));
+  EXPECT_THAT(report.text, HasSubstr("; so has \"e\"\n"));
   put_file(folder_.file("net.prototxt"), text);
   report = check("net: '" + folder_.file("net.prototxt") + "' base_lr: 1 lr_policy: 'fixed' max_iter: 1");
   EXPECT_EQ(report.problems, 3) << report.text;
+}
+
+TEST_F(Check, ATypeThatIsNotHereIsNamedOnce) {
+  std::string text = kData;
+  for (const char* name : {"a", "b", "c", "d", "e", "f"})
+    text += cat("layer { name: '", name, "' type: 'Mine' bottom: 'data' top: '", name, "' }\n");
+  const CheckReport report = check(text);
+  EXPECT_EQ(report.problems, 1) << report.text;
+  EXPECT_THAT(report.text,
+              HasSubstr("trainer layers lists all types; so have \"b\", \"c\", \"d\" and 2 more\n"));
+  EXPECT_THAT(report.text, HasSubstr("1 problem, not everything could be checked"));
+}
+
+/// A program fills the blobs: 500 x 500 is only what is taken first.
+TEST_F(Check, SizesThatAreMadeUpAreNoProblem) {
+  const std::string data =
+      "layer { name: 'data' type: 'Python' top: 'data' top: 'label' python_param { module: 'voc_layers' "
+      "layer: "
+      "'SBDDSegDataLayer' param_str: \"{'sbdd_dir': 'x', 'split': 'train', 'seed': 1, 'mean': (1, 2, 3)}\" } "
+      "}\n";
+  const auto crop = [](const std::string& more) {
+    return "layer { name: 'pool' type: 'Pooling' bottom: 'data' top: 'pool' pooling_param { kernel_size: 8 "
+           "stride: 8 "
+           "round_mode: FLOOR } }\n"
+           "layer { name: 'up' type: 'Deconvolution' bottom: 'pool' top: 'up' convolution_param { "
+           "num_output: 2 "
+           "kernel_size: 8 stride: 8 } }\n"
+           "layer { name: 'crop' type: 'Crop' bottom: 'up' bottom: 'label' top: 'crop' crop_param { axis: "
+           "2 " +
+           more + " } }";
+  };
+  const std::string reader = "\nlayer { name: 'none' type: 'Silence' bottom: 'label' }";
+  const CheckReport fits = check(data + crop("") + reader);
+  EXPECT_EQ(fits.problems, 0) << fits.text;
+  EXPECT_THAT(fits.text,
+              HasSubstr("checked as if \"data\" were images of 512 x 512 pixels; of 500 x 500 this would "
+                        "be wrong: line 4: layer \"crop\" (Crop)"));
+  EXPECT_THAT(fits.text, Not(HasSubstr("_split")));
+  const CheckReport wrong = check(data + crop("offset: 1"));
+  EXPECT_EQ(wrong.problems, 1) << wrong.text;
+  EXPECT_THAT(wrong.text, Not(HasSubstr("images of 512")));
 }
 
 TEST_F(Check, NothingFollowsFromALayerWhoseTypeCannotBeRead) {

@@ -1,8 +1,12 @@
 #include "check_layers.hpp"
 
+#include <algorithm>
 #include <map>
 #include <system_error>
+#include <utility>
+#include <vector>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/layers/filler.hpp"
@@ -51,6 +55,10 @@ class LayerCheck {
       checked_.all_shapes = false;
       return;
     }
+    if (is_missing(parameter.type()) && !findings_.is_first(origin_, parameter.type())) {
+      checked_.whole = checked_.all_shapes = false;  // named with the first layer of its type
+      return;
+    }
     try {
       LayerOptions options;
       options.phase = options.net_phase = phase_of(net_.state().phase());
@@ -61,7 +69,9 @@ class LayerCheck {
       check_arity(parameter, layer->traits().arity, count);
       for (int i = 0; i < count; ++i) {
         owned_.push_back(std::make_unique<Blob>());
-        owned_.back()->name = i < parameter.top_size() ? parameter.top(i) : "(automatic)";
+        owned_.back()->name = i >= parameter.top_size() ? "(automatic)"
+                              : is_inserted(parameter)  ? parameter.bottom(0)
+                                                        : parameter.top(i);
         outputs.push_back(owned_.back().get());
       }
       if (known)
@@ -76,9 +86,38 @@ class LayerCheck {
       }
       checked_.all_shapes = checked_.all_shapes && known;
     } catch (const Error& error) {
-      complain(parameter, error.message());
+      complain(parameter, error.message() + others_like(parameter));
       checked_.all_shapes = false;
     }
+  }
+
+  /// A split that the file does not have: complaints name the blob.
+  static bool is_inserted(const caffe::LayerParameter& layer) {
+    return layer.type() == "Split" && layer.bottom_size() == 1 &&
+           layer.name().starts_with(layer.bottom(0) + "_") && layer.name().ends_with("_split");
+  }
+
+  static bool is_missing(const std::string& type) {
+    static const std::vector<std::string> types = registered_layer_types();
+    return !type.empty() && !contains(types, type);
+  }
+
+  /// Names the further layers of a type that is not here.
+  std::string others_like(const caffe::LayerParameter& first) const {
+    if (!is_missing(first.type())) return "";
+    std::vector<std::string> others;
+    for (const caffe::LayerParameter& layer : source_.net.layer()) {
+      const std::string name = quoted(layer.name());
+      if (layer.type() == first.type() && layer.name() != first.name() && !contains(others, name) &&
+          source_.told_layers.count({layer.name(), layer.type()}) == 0)
+        others.push_back(name);
+    }
+    if (others.empty()) return "";
+    constexpr std::size_t kNamed = 3;
+    const std::size_t count = others.size(), more = count > kNamed + 1 ? count - kNamed : 0;
+    others.resize(count - more);
+    if (more > 0) others.push_back(cat(more, " more"));
+    return cat("; so ", count > 1 ? "have " : "has ", join(others, ", ", " and "));
   }
 
   /// A module that is not here is missing as data may be: what is written can be right.
@@ -127,6 +166,8 @@ class LayerCheck {
                              "): a program of your own fills its blobs (Session::set_input), ",
                              quoted(outputs[0]->name), " with the shape ", outputs[0]->shape.to_string(),
                              "; the trainer does not"));
+      if (parameter.type() == "Python" && parameter.python_param().layer().ends_with("SegDataLayer"))
+        checked_.assumed[outputs[0]->name] = outputs[0]->shape;
       return true;
     }
     layer.check_settings();
@@ -187,11 +228,49 @@ class LayerCheck {
   std::vector<std::unique_ptr<Blob>> owned_;
 };
 
+/// A complaint without the name of the file.
+std::string in_file(const std::string& problem, const std::string& origin) {
+  if (problem.rfind(origin + ":", 0) != 0) return problem;
+  const std::string rest = problem.substr(origin.size() + 1);
+  return rest.starts_with(' ') ? rest.substr(1) : "line " + rest;
+}
+
 }  // namespace
 
 CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& source,
                            const CheckOptions& options, Findings& findings) {
-  return LayerCheck(net, source, options, findings).run();
+  Findings first = findings;
+  CheckedLayers checked = LayerCheck(net, source, options, first).run();
+  if (!checked.all_shapes) first.leave_open();
+  if (checked.assumed.empty() || first.problems().size() == findings.problems().size()) {
+    findings = std::move(first);
+    return checked;
+  }
+  // What does not fit may fit images of another size.
+  std::int64_t fitting = 0;
+  Findings best = first;
+  for (const std::int64_t side : {512, 384, 480}) {
+    CheckOptions other = options;
+    for (const auto& [blob, shape] : checked.assumed) other.shapes[blob] = {shape[0], shape[1], side, side};
+    Findings again = findings;
+    CheckedLayers of_side = LayerCheck(net, source, other, again).run();
+    if (!of_side.all_shapes) again.leave_open();
+    if (again.problems().size() >= best.problems().size()) continue;
+    fitting = side;
+    best = std::move(again);
+    of_side.assumed = std::exchange(checked.assumed, {});
+    checked = std::move(of_side);
+  }
+  if (fitting > 0) {
+    const auto& [blob, shape] = *checked.assumed.begin();
+    const auto gone = std::find_if(first.problems().begin(), first.problems().end(),
+                                   [&](const std::string& text) { return !contains(best.problems(), text); });
+    best.note(cat(source.origin, ": checked as if ", quoted(blob), " were images of ", fitting, " x ",
+                  fitting, " pixels; of ", shape[2], " x ", shape[3],
+                  " this would be wrong: ", in_file(*gone, source.origin)));
+  }
+  findings = std::move(best);
+  return checked;
 }
 
 void drop_missing_files(caffe::NetParameter& net, const std::string& origin, Findings& findings) {

@@ -22,9 +22,10 @@ class Findings {
   }
   /// Something was not checked.
   void note(const std::string& text) {
-    complete_ = false;
+    leave_open();
     remark(text);
   }
+  void leave_open() { complete_ = false; }
   /// Worth knowing, no more.
   void remark(const std::string& text) {
     if (seen_.insert(text).second) notes_.push_back(text);
@@ -40,6 +41,10 @@ class Findings {
     }
     return false;
   }
+  /// Is it the first time that the file's layers of this type, which is not here, are met?
+  bool is_first(const std::string& origin, const std::string& type) {
+    return missing_types_.insert({origin, type}).second;
+  }
   /// Blobs that come from outside, whose shapes the user can give.
   void add_source(const std::string& blob) { sources_.insert(blob); }
   const std::set<std::string>& sources() const { return sources_; }
@@ -49,6 +54,7 @@ class Findings {
 
  private:
   std::set<std::string> seen_, sources_;
+  std::set<std::pair<std::string, std::string>> missing_types_;
   std::vector<std::string> problems_, notes_;
   bool complete_ = true;
 };
@@ -57,6 +63,8 @@ struct CheckedLayers {
   bool whole = true;                       ///< nothing is wrong
   bool all_shapes = true;                  ///< every layer was set up with the shapes that it will have
   std::map<std::string, Shape> stand_ins;  ///< of sources that were not opened, by blob
+  /// First blobs of layers in Python whose images' sizes are made up here.
+  std::map<std::string, Shape> assumed = {};
 };
 
 /// Where a net comes from.
