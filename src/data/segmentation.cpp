@@ -26,7 +26,7 @@ constexpr int kLongestSide = 1 << 15;  // of a scaled image
 constexpr std::uint32_t kMostRedraws = 10;
 
 struct LabelledImage {
-  std::string image, labels;  // paths; empty: no image of labels
+  std::string image, labels;  // paths with their folders; empty: no image of labels
   int label = 0;              // of all pixels without such an image
   PixelBox window{};          // if there are windows
 };
@@ -91,12 +91,27 @@ std::vector<LabelledImage> read_list(const std::string& path, const Segmentation
                                                      : "the path of an image",
                 ", found ", banyan::quoted(line));
     entry.label = options.ignore_label;
-    if (options.labels == Parameter::PIXEL) entry.labels = second;
+    entry.image = options.root_folder + entry.image;
+    if (options.labels == Parameter::PIXEL) entry.labels = options.root_folder + second;
     if (options.labels == Parameter::IMAGE) entry.label = label_of(second, path, number);
     entries.push_back(std::move(entry));
   }
   if (entries.empty()) bad_input("the list ", banyan::quoted(path), " lists no images");
   return entries;
+}
+
+/// Two lists with one path in each line.
+std::vector<LabelledImage> read_two_lists(const std::string& path, const SegmentationOptions& options) {
+  SegmentationOptions one = options;
+  one.labels = caffe::ImageDataParameter::NONE;
+  std::vector<LabelledImage> images = read_list(path, one);
+  one.root_folder = options.label_folder;
+  std::vector<LabelledImage> labels = read_list(options.label_list, one);
+  if (images.size() != labels.size())
+    bad_input("the list ", banyan::quoted(path), " has ", images.size(), " images, ",
+              banyan::quoted(options.label_list), " has ", labels.size(), " images of labels");
+  for (std::size_t i = 0; i < images.size(); ++i) images[i].labels = std::move(labels[i].image);
+  return images;
 }
 
 void decode(const std::string& bytes, ColorMode color, Image& image) {
@@ -140,9 +155,8 @@ class SegmentationReader : public RecordReader {
 
   void fetch(std::uint64_t position, Record& record) override {
     entry_ = &(*entries_)[position];
-    image_file_ = io::read_file(options_.root_folder + entry_->image, kLargestImageFile);
-    label_file_ =
-        entry_->labels.empty() ? "" : io::read_file(options_.root_folder + entry_->labels, kLargestImageFile);
+    image_file_ = io::read_file(entry_->image, kLargestImageFile);
+    label_file_ = entry_->labels.empty() ? "" : io::read_file(entry_->labels, kLargestImageFile);
     record.stored = image_file_;
   }
   void decode(Record& record) override {
@@ -170,13 +184,13 @@ class SegmentationReader : public RecordReader {
     record.show_image();
   }
   std::string describe(std::uint64_t position) override {
-    return cat(name_, ", image ", position, " (counted from 0; ",
-               banyan::quoted(options_.root_folder + (*entries_)[position].image), ")");
+    return cat(name_, ", image ", position, " (counted from 0; ", banyan::quoted((*entries_)[position].image),
+               ")");
   }
 
  private:
   void read_labels(const Image& image, Image& labels) const {
-    const std::string path = banyan::quoted(options_.root_folder + entry_->labels);
+    const std::string path = banyan::quoted(entry_->labels);
     try {
       data::decode(label_file_, options_.gray_labels ? ColorMode::gray : ColorMode::labels, labels);
     } catch (const Error& error) {
@@ -203,7 +217,8 @@ class SegmentationSource : public RecordSource {
   SegmentationSource(const std::string& path, const SegmentationOptions& options)
       : path_(path),
         options_(options),
-        entries_(std::make_shared<const std::vector<LabelledImage>>(read_list(path, options))) {}
+        entries_(std::make_shared<const std::vector<LabelledImage>>(
+            options.label_list.empty() ? read_list(path, options) : read_two_lists(path, options))) {}
   std::uint64_t size() const override { return entries_->size(); }
   std::string name() const override { return "image list " + banyan::quoted(path_); }
   std::unique_ptr<RecordReader> reader() const override {

@@ -31,16 +31,10 @@ constexpr std::array kOthers{
               "with HDF5Data"},
     OtherType{"ApplyDeformation", "U-Net's Caffe",
               "deform images and labels beforehand and read them with HDF5Data"},
-    OtherType{"BilinearInterpolation", "branches of Caffe", "Interp enlarges maps, to a size or by a factor"},
     OtherType{
         "BoxFeatures", "branches for instance segmentation",
         "it repeats an image's scores for each detected box, 0 outside of it; no operator makes as many "
         "maps as there are boxes"},
-    OtherType{"CCCP", "caffe-public (Network in Network)",
-              "it is a 1 x 1 Convolution whose num_output is that of each group; write a Convolution with "
-              "kernel_size: 1 and num_output times group"},
-    OtherType{"CReLU", "branches of Caffe",
-              "Power with scale: -1, Concat with the maps themselves and ReLU compute the same"},
     OtherType{"CTCDecoder", "a branch for reading text",
               "it searches several paths, or names a class for each time step; CTCGreedyDecoder gives the "
               "labels of "
@@ -55,9 +49,6 @@ constexpr std::array kOthers{
     OtherType{
         "DeformConv", "branches of Caffe",
         "DeformableConvolution takes its offsets as a second input; write a Convolution that makes them"},
-    OtherType{
-        "DeformablePSROIPooling", "Deformable R-FCN",
-        "no operator moves bins by learned offsets; PSROIPooling and ROIAlign take them where they are"},
     OtherType{"DenseCRF", "DeepLab",
               "it refines finished scores; run it on the net's outputs afterwards, or put a "
               "MultiStageMeanfield (CRF-RNN) into the net, through which it can be trained"},
@@ -74,14 +65,10 @@ constexpr std::array kOthers{
         "GeneralTripletLoss", "caffe-windows",
         "it takes distances to the centres of all classes; TripletLoss, which is near, compares triplets "
         "of samples, and CenterLoss draws them to the centres of their classes"},
-    OtherType{"HardSwish", "branches for MobileNets",
-              "Power with shift: 3, Clip to 0 and 6, Power with scale: 0.1666667, and Eltwise with "
-              "operation: PROD with the input compute the same"},
     OtherType{"Hotspot", "caffe-windows",
               "it draws maps of points from their coordinates; draw them beforehand and read them with "
               "HDF5Data"},
     OtherType{"ImResize", "OpenPose", "Interp enlarges maps"},
-    OtherType{"ImageLabelData", "branches for segmentation", "ImageSegData reads pairs of images"},
     OtherType{"ImageSegUniformSizeData", "caffe-public",
               "ImageSegData reads pairs of images; new_height and new_width, or a crop, give all of them one "
               "size"},
@@ -96,8 +83,6 @@ constexpr std::array kOthers{
               "InnerProduct with EuclideanLoss comes to the same solution"},
     OtherType{"LSTM_2D", "caffe-public",
               "no operator goes over rows and columns of maps; LSTM goes along one axis"},
-    OtherType{"LargeMarginInnerProduct", "L-Softmax",
-              "MarginInnerProduct (A-Softmax, SphereFace) has margins too, but between rows of length 1"},
     OtherType{"MOE", "BVLC's opencl branch",
               "it holds whole nets as experts; write them as layers, weighted by a Softmax with Scale and "
               "Eltwise"},
@@ -137,9 +122,6 @@ constexpr std::array kOthers{
     OtherType{
         "SibData", "yjxiong's Caffe",
         "no description says which records it puts together; Data reads the same LMDB record by record"},
-    OtherType{"SpatialTransformer", "a branch of Caffe",
-              "no operator samples along a learned transformation; multi_scale and original_image of "
-              "transform_param vary the data instead"},
     OtherType{"TRT", "NVIDIA's Caffe",
               "it runs TensorRT inside of a net; remove it: trainer test runs the layers themselves"},
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kUndescribed},
@@ -148,7 +130,6 @@ constexpr std::array kOthers{
               "it reads frames of videos with maps of labels; prepare both beforehand and read them with "
               "HDF5Data"},
     OtherType{"VolumeData", "C3D", kLmdb},
-    OtherType{"VoxelSoftmaxLoss", kC3dDeconvolution, "SoftmaxWithLoss does the same, over volumes, too"},
     OtherType{
         "WarpCTC", "branches for reading text",
         "no description says how it reads labels; WarpCTCLoss, CtcLoss and CTCLoss compute CTC, each with "
@@ -189,6 +170,20 @@ std::string about_other_type(const std::string& type) {
 std::string about_other_v1_type(const std::string& type) {
   for (const OtherType& other : kOthers)
     if (without_case(type) == without_case(other.type)) return about_other_type(other.type);
+  const auto* names = caffe::V1LayerParameter::LayerType_descriptor();
+  const auto is_known = [&](const auto& matches) {
+    for (int i = 0; i < names->value_count(); ++i)
+      if (matches(names->value(i)->name())) return true;
+    return false;
+  };
+  if (is_known([&](const std::string& name) { return without_case(name) == without_case(type); })) return "";
+  for (const std::string& known : layer_types())
+    if (without_case(type) == without_case(known) &&
+        !is_known([&](const std::string& name) { return current_type_name(name) == known; }))
+      return cat("has the type ", quoted(known),
+                 ", for which `layers` has no name here; write the net in the current "
+                 "format, with layer { type: ",
+                 quoted(known), " }");
   return "";
 }
 

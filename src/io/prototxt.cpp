@@ -132,6 +132,11 @@ ReadText readable_text(std::string_view text, const pb::Descriptor& root, const 
     bad_input(origin, ": expected text (.prototxt), found a binary file");
   }
   refuse_merge(text, origin);
+  if (const std::size_t first = text.find_first_not_of(" \t\r\n");
+      first != std::string_view::npos && text[first] == '<')
+    bad_input(
+        origin,
+        ": expected text (.prototxt), found HTML or XML: a page that shows the file, not the file itself?");
   ReadText read{std::string(text), {}, false, false};
   if (text.find("layers") != std::string_view::npos) {
     mend_old_types(read.text);

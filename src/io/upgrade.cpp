@@ -67,6 +67,7 @@ constexpr std::pair<V1LayerParameter::LayerType, const char*> kTypesOfBranches[]
     {V1LayerParameter::BATCH_NORM, "BatchNorm"},
     {V1LayerParameter::BIAS_CHANNEL, "BiasChannel"},
     {V1LayerParameter::BN, "BN"},
+    {V1LayerParameter::CCCP, "CCCP"},
     {V1LayerParameter::CONVOLUTION3D, "Convolution"},
     {V1LayerParameter::CROP, "Crop"},
     {V1LayerParameter::DECONVOLUTION3D, "Deconvolution"},
@@ -74,6 +75,7 @@ constexpr std::pair<V1LayerParameter::LayerType, const char*> kTypesOfBranches[]
     {V1LayerParameter::DENSE_IMAGE_DATA, "DenseImageData"},
     {V1LayerParameter::DOMAIN_TRANSFORM, "DomainTransform"},
     {V1LayerParameter::ELTWISE_ACCURACY, "EltwiseAccuracy"},
+    {V1LayerParameter::FLOAT_DATA, "FloatData"},
     {V1LayerParameter::IMAGE_SEG_DATA, "ImageSegData"},
     {V1LayerParameter::INTERP, "Interp"},
     {V1LayerParameter::LOCAL, "Local"},
@@ -84,6 +86,7 @@ constexpr std::pair<V1LayerParameter::LayerType, const char*> kTypesOfBranches[]
     {V1LayerParameter::NORMALIZE, "Normalize"},
     {V1LayerParameter::POOLING3D, "Pooling"},
     {V1LayerParameter::PRELU, "PReLU"},
+    {V1LayerParameter::RESIZE, "Resize"},
     {V1LayerParameter::ROIPOOLING, "ROIPooling"},
     {V1LayerParameter::SEGACCURACY, "SegAccuracy"},
     {V1LayerParameter::SEG_ACCURACY, "SegAccuracy"},
@@ -95,6 +98,7 @@ constexpr std::pair<V1LayerParameter::LayerType, const char*> kTypesOfBranches[]
     {V1LayerParameter::UPSAMPLE, "Upsample"},
     {V1LayerParameter::VIDEO_DATA, "VideoData"},
     {V1LayerParameter::VOLUME_DATA, "VolumeData"},
+    {V1LayerParameter::VOXEL_SOFTMAX_LOSS, "VoxelSoftmaxLoss"},
     {V1LayerParameter::WINDOW_SEG_DATA, "WindowSegData"},
     {V1LayerParameter::XCOV_LOSS, "XCovLoss"},
 };
@@ -119,6 +123,7 @@ void move_transform(DataSettings& data, caffe::TransformationParameter& transfor
 bool needs_transform(const V1LayerParameter& layer) {
   switch (layer.type()) {
     case V1LayerParameter::DATA:
+    case V1LayerParameter::FLOAT_DATA:
       return has_transform(layer.data_param());
     case V1LayerParameter::IMAGE_DATA:
     case V1LayerParameter::VIDEO_DATA:
@@ -234,7 +239,8 @@ caffe::NetParameter upgrade_data_transform(caffe::NetParameter net) {
   for (V1LayerParameter& layer : *net.mutable_layers()) {
     if (!needs_transform(layer)) continue;
     caffe::TransformationParameter& transform = *layer.mutable_transform_param();
-    if (layer.type() == V1LayerParameter::DATA) move_transform(*layer.mutable_data_param(), transform);
+    if (layer.type() == V1LayerParameter::DATA || layer.type() == V1LayerParameter::FLOAT_DATA)
+      move_transform(*layer.mutable_data_param(), transform);
     if (layer.type() == V1LayerParameter::IMAGE_DATA || layer.type() == V1LayerParameter::VIDEO_DATA) {
       move_transform(*layer.mutable_image_data_param(), transform);
     }

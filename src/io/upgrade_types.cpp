@@ -94,6 +94,22 @@ void become_image_data(caffe::LayerParameter& layer) {
   layer.set_type("ImageData");
 }
 
+/// Network in Network's: num_output is that of each group; there are no windows.
+void become_pointwise(caffe::LayerParameter& layer) {
+  if (layer.has_cccp_param()) layer.mutable_convolution_param()->Swap(layer.mutable_cccp_param());
+  layer.clear_cccp_param();
+  caffe::ConvolutionParameter& settings = *layer.mutable_convolution_param();
+  caffe::ConvolutionParameter pointwise;
+  pointwise.set_num_output(settings.num_output() * std::max(1u, settings.group()));
+  if (settings.has_group()) pointwise.set_group(settings.group());
+  if (settings.has_bias_term()) pointwise.set_bias_term(settings.bias_term());
+  if (settings.has_weight_filler()) *pointwise.mutable_weight_filler() = settings.weight_filler();
+  if (settings.has_bias_filler()) *pointwise.mutable_bias_filler() = settings.bias_filler();
+  pointwise.add_kernel_size(1);
+  settings.Swap(&pointwise);
+  layer.set_type("Convolution");
+}
+
 /// DeconvNet's counts single positions as Accuracy does.
 void become_accuracy(caffe::LayerParameter& layer) {
   if (layer.has_eltwise_accuracy_param())
@@ -181,6 +197,9 @@ Become other_form(const caffe::LayerParameter& layer) {
   if (type == "AutoCrop") return become_crop;
   if (type == "MatWrite") return become_silence;
   if (type == "ImageLabelmapData") return become_image_seg_data;
+  if (type == "CCCP") return become_pointwise;
+  if (type == "FloatData") return [](caffe::LayerParameter& l) { l.set_type("Data"); };
+  if (type == "VoxelSoftmaxLoss") return [](caffe::LayerParameter& l) { l.set_type("SoftmaxWithLoss"); };
   if (type == "CuDNNConvolution") return [](caffe::LayerParameter& l) { l.set_type("Convolution"); };
   if (type == "CuDNNDeconvolution") return [](caffe::LayerParameter& l) { l.set_type("Deconvolution"); };
   if (type == "EltwiseAccuracy") return become_accuracy;

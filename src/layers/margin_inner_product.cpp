@@ -8,6 +8,9 @@
 // and replaces the rows of W by unit vectors in each pass. Here only the update writes parameters: while a
 // device is already in its next pass, others may still read its copy. So the unit vectors are never made:
 // scores and gradients are divided by the rows' lengths, of which there are fewer than of weights.
+//
+// LargeMarginInnerProduct (L-Softmax, Liu et al. 2016) is the same with rows of W of any length, by which
+// scores grow: y = x W^T, with the margin for each sample's own class.
 #include <cfloat>
 
 #include "banyan/layers/loss.hpp"
@@ -27,7 +30,10 @@ class MarginInnerProductLayer : public Layer {
                .differentiable_inputs = 1,
                .differentiable_outputs = 1,
                .overwrites_gradients = true}),
-        margin_(static_cast<int>(settings().type()) + 1) {}
+        any_length_(parameter.type() == "LargeMarginInnerProduct"),
+        margin_(static_cast<int>(settings().type()) + 1) {
+    traits_.backward_reads_outputs = !any_length_;
+  }
 
   void setup(const Blobs& inputs, const Blobs&) override {
     const auto& s = settings();
@@ -80,10 +86,10 @@ class MarginInnerProductLayer : public Layer {
       ensure(context, *tensor, Shape{samples_.outer}, DType::f64);
     ops::gemm(context, {false, true, samples_.outer, classes_.outer, classes_.channels}, 1, x,
               parameters_[0].value, 0, y);
-    ops::scale_bias(context, y, inverse_, none_, scores(), {}, y);
+    if (!any_length_) ops::scale_bias(context, y, inverse_, none_, scores(), {}, y);
     ops::dot_products(context, x, x, samples_, 0, squares_);
-    ops::add_margin(context, squares_, inputs[1]->data, margin_, lambda_, y, slopes_, lengths_, plain_,
-                    note_.on(context));
+    ops::add_margin(context, squares_, inputs[1]->data, margin_, lambda_, any_length_ ? inverse_ : none_, y,
+                    slopes_, lengths_, plain_, note_.on(context));
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
@@ -97,20 +103,26 @@ class MarginInnerProductLayer : public Layer {
     const Tensor &x = inputs[0]->data, &labels = inputs[1]->data, &w = parameters_[0].value;
     const Tensor &y = outputs[0]->data, &dy = outputs[0]->grad;
     ensure(context, dz_, dy.shape(), dy.dtype());
-    ensure(context, divided_, dy.shape(), dy.dtype());
+    if (!any_length_) ensure(context, divided_, dy.shape(), dy.dtype());
     ops::scale_at_labels(context, dy, labels, slopes_, dz_);
+    // dz, divided by the rows' lengths where these are not part of the scores.
+    const auto divided = [&](const Tensor& inverse) -> const Tensor& {
+      if (any_length_) return dz_;
+      ops::scale_bias(context, dz_, inverse, none_, scores(), {}, divided_);
+      return divided_;
+    };
     const std::int64_t m = samples_.outer, n = classes_.outer, k = classes_.channels;
     if (dw.defined()) {
-      // Of a row w with unit vector u: (dz x - u (dz u.x)) / length, summed over the samples.
+      // Of a row w with unit vector u: (dz x - u (dz u.x)) / length, summed over the samples. If scores grow
+      // with the length: dz x, and at the labels what the margin makes of u.
       ensure(context, along_, Shape{n}, w.dtype());
-      ops::sum_along_classes(context, dz_, y, labels, plain_, along_);
-      ops::scale_bias(context, dz_, steps_, none_, scores(), {}, divided_);
-      ops::gemm(context, {true, false, n, k, m}, 1, divided_, x, pass.is_fresh(0) ? 0 : 1, dw);
-      ops::subtract_along_rows(context, w, along_, inverse_, steps_, dw);
+      ops::sum_along_classes(context, any_length_ ? dy : dz_, any_length_ ? none_ : y, labels, plain_,
+                             along_);
+      ops::gemm(context, {true, false, n, k, m}, 1, divided(steps_), x, pass.is_fresh(0) ? 0 : 1, dw);
+      ops::subtract_along_rows(context, w, along_, inverse_, any_length_ ? inverse_ : steps_, dw);
     }
     if (!propagate[0]) return;
-    ops::scale_bias(context, dz_, inverse_, none_, scores(), {}, divided_);
-    ops::gemm(context, {false, false, m, k, n}, 1, divided_, w, 0, inputs[0]->grad);
+    ops::gemm(context, {false, false, m, k, n}, 1, divided(inverse_), w, 0, inputs[0]->grad);
     ops::add_along_samples(context, dy, labels, lengths_, x, inputs[0]->grad);
   }
 
@@ -129,12 +141,14 @@ class MarginInnerProductLayer : public Layer {
   static constexpr double kShortLength = 0.01;
 
   const caffe::MarginInnerProductParameter& settings() const {
-    return parameter_.margin_inner_product_param();
+    return any_length_ ? parameter_.largemargin_inner_product_param()
+                       : parameter_.margin_inner_product_param();
   }
 
   /// As a matrix with one column per class.
   ops::Broadcast scores() const { return {samples_.outer, classes_.outer, 1}; }
 
+  bool any_length_;  ///< of the rows of W
   int margin_, axis_ = 1;
   ops::MarginDecay decay_;
   ops::Channels classes_{}, samples_{};  ///< rows of W, of x: outer is their number, channels their length
@@ -149,6 +163,12 @@ const RegisterLayer<MarginInnerProductLayer> registered_margin_inner_product(
                            "margin_inner_product_param",
                            {"num_output: 4 weight_filler { value: 1 }",
                             "num_output: 4 type: QUADRUPLE base: 3 gamma: 0.5 weight_filler { value: 1 }"}});
+const RegisterLayer<MarginInnerProductLayer> registered_large_margin_inner_product(
+    "LargeMarginInnerProduct",
+    {"inner product with an angular margin for the label's class (L-Softmax)",
+     "largemargin_inner_product_param",
+     {"num_output: 4 weight_filler { value: 1 }",
+      "num_output: 4 type: TRIPLE base: 3 gamma: 0.5 weight_filler { value: 1 }"}});
 
 }  // namespace
 }  // namespace banyan

@@ -84,6 +84,17 @@ void export_relu(const LayerExport& layer) {
     layer.node("LeakyRelu", layer.in, {{"alpha", slope}});
 }
 
+void export_crelu(const LayerExport& layer) {
+  const auto& s = layer.settings().crelu_param();
+  const auto rectified = [&](const std::string& x, const std::string& name) {
+    return s.negative_slope() == 0 ? layer.step("Relu", {x}, name)
+                                   : layer.step("LeakyRelu", {x}, name, {{"alpha", s.negative_slope()}});
+  };
+  const std::string negative = layer.step("Neg", layer.in, "negated");
+  layer.node("Concat", {rectified(layer.in[0], "positive"), rectified(negative, "negative")},
+             {{"axis", static_cast<std::int64_t>(s.concat_axis())}});
+}
+
 void export_elu(const LayerExport& layer) {
   const auto& s = layer.settings().elu_param();
   if (s.lambda() == 1)
@@ -279,6 +290,8 @@ const std::vector<ExportRow>& math_exports() {
       {"Scale", export_scale},
       {"Sigmoid", [](const LayerExport& layer) { layer.node("Sigmoid", layer.in); }},
       {"Swish", export_swish},
+      {"HardSwish", [](const LayerExport& layer) { layer.node("HardSwish", layer.in); }},
+      {"CReLU", export_crelu},
       {"TanH", [](const LayerExport& layer) { layer.node("Tanh", layer.in); }},
       {"Threshold", export_threshold},
   };

@@ -176,6 +176,12 @@ void export_upsample(const LayerExport& layer) {
        {"nearest_mode", std::string("floor")}});
 }
 
+void resize_with_aligned_corners(const LayerExport& layer, const std::string& from) {
+  layer.node(
+      "Resize", {from, "", "", layer.graph.integers(layer.inner("sizes"), layer.outputs[0]->shape.dims())},
+      {{"mode", std::string("linear")}, {"coordinate_transformation_mode", std::string("align_corners")}});
+}
+
 void export_interp(const LayerExport& layer) {
   const auto& s = layer.settings().interp_param();
   std::string from = layer.in[0];
@@ -188,9 +194,7 @@ void export_interp(const LayerExport& layer) {
          layer.graph.integers(layer.inner("axes"), {2, 3})},
         "cut");
   }
-  layer.node(
-      "Resize", {from, "", "", layer.graph.integers(layer.inner("sizes"), layer.outputs[0]->shape.dims())},
-      {{"mode", std::string("linear")}, {"coordinate_transformation_mode", std::string("align_corners")}});
+  resize_with_aligned_corners(layer, from);
 }
 
 }  // namespace
@@ -210,6 +214,8 @@ const std::vector<ExportRow>& window_exports() {
        [](const LayerExport& layer) {
          export_convolution(layer, "ConvTranspose", layer.settings().convolution_param().group());
        }},
+      {"BilinearInterpolation",
+       [](const LayerExport& layer) { resize_with_aligned_corners(layer, layer.in[0]); }},
       {"Interp", export_interp},
       {"Pooling", export_pooling},
       {"Unpooling",

@@ -95,6 +95,13 @@ Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape&
     return data::pose_maps(source.cpm_transform_param(), first);
   if (data::makes_field_data(source) && first.axes() == 4)
     return data::field_data_shape(data::field_data_settings(source), first, static_cast<std::size_t>(top));
+  if (source.type() == "ImageLabelData" && top == 1 && first.axes() == 4) {
+    const auto& labels = source.image_label_data_param().label_slice().dim();
+    const auto side = [&](int axis) {
+      return labels.empty() ? first[2 + axis] : std::int64_t{labels.Get(std::min(axis, labels.size() - 1))};
+    };
+    return {items, 1, side(0), side(1)};
+  }
   const bool per_pixel = source.type() == "ImageSegData" || source.type() == "WindowSegData" ||
                          source.type() == "SegData" || source.type() == "DenseImageData";
   if (per_pixel && top == 1 && first.axes() == 4) {

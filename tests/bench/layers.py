@@ -387,9 +387,20 @@ CASES = {
     "SoftmaxWithLoss of maps": Case(
         {"x": ((1, 150, 473, 473), signed), "y": ((1, 1, 473, 473), below(150))}, "SoftmaxWithLoss", constant=("y",)
     ),
+    "WeightedSoftmaxWithLoss": Case(
+        {"x": ((64, 1000), signed), "y": ((64,), below(1000)), "w": ((64,), positive)},
+        "WeightedSoftmaxWithLoss",
+        constant=("y", "w"),
+    ),
     "MarginInnerProduct": Case(
         {"x": ((64, 512), signed), "y": ((64,), below(10572))},
         "MarginInnerProduct margin_inner_product_param { num_output: 10572 type: QUADRUPLE base: 5 lambda_min: 5 }",
+        constant=("y",),
+        weights=(((10572, 512), small),),
+    ),
+    "LargeMarginInnerProduct": Case(
+        {"x": ((64, 512), signed), "y": ((64,), below(10572))},
+        "LargeMarginInnerProduct largemargin_inner_product_param { num_output: 10572 type: QUADRUPLE base: 5 lambda_min: 5 }",
         constant=("y",),
         weights=(((10572, 512), small),),
     ),
@@ -431,6 +442,11 @@ CASES = {
         "PSROIPooling psroi_pooling_param { output_dim: 21 group_size: 7 spatial_scale: 0.0625 }",
         constant=("rois",),
         agrees=False,  # torchvision rounds regions to whole pixels of the maps
+    ),
+    "DeformablePSROIPooling": Case(
+        {"x": ((1, 21 * 49, 38, 63), signed), "rois": (ROIS, regions(1000, 600)), "offsets": ((ROIS[0], 2, 7, 7), signed)},
+        "DeformablePSROIPooling deformable_psroi_pooling_param { output_dim: 21 group_size: 7 spatial_scale: 0.0625 sample_per_part: 4 trans_std: 0.1 }",
+        constant=("rois",),
     ),
     "Proposal": Case(
         {"scores": ((1, 18, 38, 63), positive), "loc": ((1, 36, 38, 63), small), "info": ((1, 3), image_info)},
@@ -566,6 +582,12 @@ CASES = {
         weights=(((21, 1, 16, 16), small),),
     ),
     "Interp x8": Case({"x": ((1, 150, 60, 60), signed)}, "Interp interp_param { height: 473 width: 473 }"),
+    "BilinearInterpolation": Case(
+        {"x": ((1, 512, 60, 60), signed)}, "BilinearInterpolation bilinear_interpolation_param { interpolation_factor: 2 }"
+    ),
+    "SpatialTransformer": Case(
+        {"x": ((16, 64, 56, 56), signed), "theta": ((16, 6), signed)}, "SpatialTransformer"
+    ),
     "Interp": Case({"x": ((1, 512, 6, 6), signed)}, "Interp interp_param { height: 60 width: 60 }"),
     "Upsample": Case(
         {"x": (IMAGE, signed)},
@@ -598,6 +620,9 @@ CASES = {
     "SymmetricRectify": Case({"x": (IMAGE, signed)}, "SymmetricRectify", weights=(((64,), positive),)),
     "PReLU": Case({"x": (IMAGE, signed)}, "PReLU", weights=(((64,), positive),)),
     "Swish": Case({"x": (IMAGE, signed)}, "Swish"),
+    "HardSwish": Case({"x": (IMAGE, signed)}, "HardSwish"),
+    "MinReLU": Case({"x": (IMAGE, signed)}, "MinReLU"),
+    "CReLU": Case({"x": (IMAGE, signed)}, "CReLU"),
     "BNLL": Case({"x": (IMAGE, signed)}, "BNLL"),
     "Exp": Case({"x": (IMAGE, signed)}, "Exp"),
     "Power": Case({"x": (IMAGE, signed)}, "Power power_param { power: 2 scale: 0.5 shift: 1 }"),
@@ -997,7 +1022,7 @@ NO_CASE = {
         type: READS_FILES
         for type in (
             "AnnotatedData", "BboxData", "CPMData", "CustomData", "Data", "DenseImageData", "DetectionData", "EvalData", "FrcnnRoiData", "HDF5Data", "ImageData",
-            "ImageGtData", "ImageSegData", "SegData", "VideoData", "WindowData", "WindowSegData",
+            "ImageGtData", "ImageLabelData", "ImageSegData", "SegData", "VideoData", "WindowData", "WindowSegData",
         )
     },
     "HDF5Output": "writes a file: the disk's speed",

@@ -73,6 +73,44 @@ def warp(t):
     return run
 
 
+def spatial_transformer(t):
+    """Rows before columns, from -1 for the first pixel to 1 for the one after the last."""
+
+    def run():
+        n, _, h, w = t["x"].shape
+        rows, columns = torch.arange(h) * 2 / h - 1, torch.arange(w) * 2 / w - 1
+        grid = torch.stack(torch.meshgrid(rows, columns, indexing="ij"), 2)
+        grid = torch.cat([grid, torch.ones(h, w, 1)], 2).view(h * w, 3)
+        moved = (grid @ t["theta"].view(n, 2, 3).transpose(1, 2)).view(n, h, w, 2).flip(3)
+        return F.grid_sample(t["x"], moved + torch.tensor([1 / w, 1 / h]), align_corners=False)
+
+    return run
+
+
+def moved_votes(t):
+    """DeformablePSROIPooling of one image with 7 x 7 groups and bins, 4 x 4 points in each."""
+
+    def run():
+        h, w = t["x"].shape[2:]
+        corners = t["rois"][:, 1:].round()
+        first, last = corners[:, :2] / 16 - 0.5, (corners[:, 2:] + 1) / 16 - 0.5
+        side = (last - first).clamp(min=0.1)  # right, down
+        bins = torch.arange(28) / 28
+        moves = t["offsets"].repeat_interleave(4, 2).repeat_interleave(4, 3) * 0.1
+        columns = first[:, 0, None, None] + (bins + moves[:, 0]) * side[:, 0, None, None]
+        rows = first[:, 1, None, None] + (bins[:, None] + moves[:, 1]) * side[:, 1, None, None]
+        inside = (columns >= -0.5) & (columns <= w - 0.5) & (rows >= -0.5) & (rows <= h - 0.5)
+        grid = torch.stack([columns.clamp(0, w - 1) * 2 / (w - 1) - 1, rows.clamp(0, h - 1) * 2 / (h - 1) - 1], 3)
+        by_bin = t["x"].view(21, 49, h, w).transpose(0, 1)
+        regions = len(grid)
+        grid = grid.view(regions, 7, 4, 7, 4, 2).permute(1, 3, 0, 2, 4, 5).reshape(49, regions * 4, 4, 2)
+        count = inside.view(regions, 7, 4, 7, 4).permute(1, 3, 0, 2, 4).reshape(49, 1, regions, 16)
+        values = F.grid_sample(by_bin, grid, align_corners=True).view(49, 21, regions, 16) * count
+        return (values.sum(3) / count.sum(3).clamp(min=1)).permute(2, 1, 0).reshape(regions, 21, 7, 7)
+
+    return run
+
+
 def cut_images(t):
     angles = torch.linspace(-0.2, 0.2, len(t["x"]))
     cosines, sines, moves = angles.cos() * 0.7, angles.sin() * 0.7, angles / 4
@@ -267,13 +305,19 @@ def batch_norm(t, learned=True):
     return lambda: F.batch_norm(t["x"], mean, variance, slope, bias, True)
 
 
-def margin_inner_product(t):
-    """SphereFace's: of the label's class |x| cos(4 angle), continued so that it falls, and lambda = 5 parts of |x| cos(angle)."""
+def margin_inner_product(t, unit_rows=True):
+    """SphereFace's: of the label's class |x| cos(4 angle), continued so that it falls, and lambda = 5 parts of |x| cos(angle).
+    Without unit rows that of L-Softmax: |w| times as much."""
     labels = t["y"].long()
 
     def run():
+        weights = t["measured/0"]
         lengths = t["x"].norm(dim=1, keepdim=True)
-        scores = F.linear(t["x"], F.normalize(t["measured/0"]))
+        if unit_rows:
+            weights = F.normalize(weights)
+        else:
+            lengths = lengths * weights.norm(dim=1)[labels][:, None]
+        scores = F.linear(t["x"], weights)
         cosine = scores.gather(1, labels[:, None]) / lengths
         quarter = (4 * cosine.detach().clamp(-1, 1).acos() / math.pi).floor()
         powers = cosine * cosine
@@ -547,12 +591,17 @@ CASES = {
     "Concat": lambda t: lambda: torch.cat([t["a"], t["b"], t["c"], t["d"]], 1),
     "SoftmaxWithLoss": lambda t: lambda: F.cross_entropy(t["x"], t["y"].long()),
     "SoftmaxWithLoss of maps": lambda t: lambda: F.cross_entropy(t["x"], t["y"][:, 0].long()),
+    "WeightedSoftmaxWithLoss": lambda t: lambda: (
+        t["w"] * F.cross_entropy(t["x"], t["y"].long(), reduction="none")
+    ).mean(),
     "MarginInnerProduct": margin_inner_product,
+    "LargeMarginInnerProduct": lambda t: margin_inner_product(t, unit_rows=False),
     "LSTM": lstm,
     "Lstm": lambda t: lstm(t, (0, 2, 1)),
     "RNN": rnn,
     "ROIPooling": lambda t: lambda: ops.roi_pool(t["x"], rois(t), 7, 1 / 16),
     "ROIAlign": lambda t: lambda: ops.roi_align(t["x"], rois(t), 7, 1 / 16, 2),
+    "DeformablePSROIPooling": moved_votes,
     "PSROIPooling": lambda t: lambda: ops.ps_roi_pool(t["x"], rois(t), 7, 1 / 16),
     "Proposal": proposal,
     "PriorBox": prior_box,
@@ -566,6 +615,8 @@ CASES = {
     "Deconvolution": lambda t: lambda: F.conv_transpose2d(t["x"], t["measured/0"], t["measured/1"], 2, 1),
     "Deconvolution x8": lambda t: lambda: F.conv_transpose2d(t["x"], t["measured/0"], None, 8, groups=21),
     "Interp x8": lambda t: lambda: F.interpolate(t["x"], size=(473, 473), mode="bilinear", align_corners=True),
+    "BilinearInterpolation": lambda t: lambda: F.interpolate(t["x"], scale_factor=2, mode="bilinear", align_corners=True),
+    "SpatialTransformer": spatial_transformer,
     "Interp": lambda t: lambda: F.interpolate(t["x"], size=(60, 60), mode="bilinear", align_corners=True),
     "Upsample": mask_unpool,
     "Crop": lambda t: lambda: t["x"][:, :, 19:519, 19:519].contiguous(),
@@ -579,6 +630,9 @@ CASES = {
     "SymmetricRectify": lambda t: lambda: t["x"].sign() * F.relu(t["x"].abs() - t["measured/0"].view(1, -1, 1, 1)),
     "PReLU": lambda t: lambda: F.prelu(t["x"], t["measured/0"]),
     "Swish": lambda t: lambda: F.silu(t["x"]),
+    "HardSwish": lambda t: lambda: F.hardswish(t["x"]),
+    "MinReLU": lambda t: lambda: t["x"].clamp(max=0),
+    "CReLU": lambda t: lambda: torch.cat([F.relu(t["x"]), F.relu(-t["x"])], 1),
     "BNLL": lambda t: lambda: F.softplus(t["x"]),
     "Exp": lambda t: lambda: torch.exp(t["x"]),
     "Power": lambda t: lambda: (1 + 0.5 * t["x"]) ** 2,

@@ -5,8 +5,11 @@
 #include <png.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
+#include "banyan/data/datum.hpp"
+#include "banyan/data/lmdb_writer.hpp"
 #include "data/data_test_tools.hpp"
 #include "data/source_replica.hpp"
 
@@ -291,6 +294,142 @@ TEST_F(ImageSegData, RefusesWhatDoesNotFit) {
               HasSubstr("60 times 1 x 600"));
   write_file(path("list"), std::string("\n"));
   EXPECT_THAT(refusal(text("label_type: PIXEL", "")), HasSubstr("lists no images"));
+}
+
+class ImageLabelData : public ImageSegData {
+ protected:
+  void SetUp() override {
+    ImageSegData::SetUp();
+    write_file(path("images"), std::string("a.png\n"));
+    write_file(path("labels"), std::string("a_labels.png\n"));
+  }
+  std::string two(const std::string& more, const std::string& transform) {
+    return "name: 's' type: 'ImageLabelData' top: 'data' top: 'label' image_label_data_param { "
+           "image_list_path: '" +
+           path("images") + "' label_list_path: '" + path("labels") + "' data_dir: '" + folder_ + "/' " +
+           more + " } transform_param { " + transform + " }";
+  }
+};
+
+TEST_F(ImageLabelData, WholeImagesOfTwoLists) {
+  Replica replica(two("", "scale: 0.5 mean_value: 2"), 0, 1, Phase::test);
+  replica.step();
+  EXPECT_EQ(replica.outputs[0]->shape, (Shape{1, 3, 6, 8}));
+  EXPECT_EQ(replica.outputs[1]->shape, (Shape{1, 1, 6, 8}));
+  for (int y = 0; y < 6; ++y)
+    for (int x = 0; x < 8; ++x) {
+      const auto at = static_cast<std::size_t>(y * 8 + x);
+      EXPECT_EQ(replica.values(1)[at], 10 * y + x);
+      EXPECT_EQ(replica.values(0)[48 + at], 0.5 * (10 * y + x - 2));
+    }
+}
+
+/// Images of 6 x 8 get margins of 2 rows and 1 column, and one row more on each side up to the crop of 12.
+TEST_F(ImageLabelData, PadsImagesAndGivesASliceOfTheLabels) {
+  const std::string slice = "label_slice { dim: [3, 4] stride: [3, 2] offset: [2, 1] }";
+  for (const bool reflects : {true, false}) {
+    Replica replica(two(slice + (reflects ? "" : " padding: ZERO"), "crop_size: 12"), 0, 1, Phase::test);
+    replica.step();
+    EXPECT_EQ(replica.outputs[0]->shape, (Shape{1, 3, 12, 12}));
+    EXPECT_EQ(replica.outputs[1]->shape, (Shape{1, 1, 3, 4}));
+    const auto mirrored = [](int at, int length) {
+      return at < 0 ? -at : at >= length ? 2 * (length - 1) - at : at;
+    };
+    // First as the image with its margins, then as the image.
+    const auto pixel = [&](int at, int length, int margin) {
+      return mirrored(mirrored(at + margin, length + 2 * margin) - margin, length);
+    };
+    for (int y = 0; y < 12; ++y)
+      for (int x = 0; x < 12; ++x) {
+        const int row = y - 3, column = x - 2;  // of the image
+        const bool inside = row >= 0 && row < 6 && column >= 0 && column < 8;
+        const double expected = inside || reflects ? 10 * pixel(row, 6, 2) + pixel(column, 8, 1) : 0;
+        ASSERT_EQ(replica.values(0)[static_cast<std::size_t>(y * 12 + x)], expected) << y << " " << x;
+      }
+    // Rows 2, 5, 8 of the crop are -1, 2, 5 of the image; columns 1, 3, 5, 7 are -1, 1, 3, 5.
+    EXPECT_EQ(replica.values(1), (std::vector<double>{255, 255, 255, 255, 255, 21, 23, 25, 255, 51, 53, 55}));
+  }
+}
+
+/// As if the image with its margins were mirrored once more.
+TEST_F(ImageLabelData, MirrorsTheMarginsOnceMore) {
+  Replica replica(two("label_slice { dim: 1 offset: 2 }", "crop_size: 14"), 0, 1, Phase::test);
+  replica.step();
+  const int rows[] = {0, 1, 2, 1, 0, 1, 2, 3, 4, 5, 4, 3, 4, 5};
+  for (std::size_t y = 0; y < 14; ++y)
+    EXPECT_EQ(std::floor(replica.values(0)[14 * y + 7] / 10), rows[y]) << y;
+}
+
+TEST_F(ImageLabelData, CutsMirrorsAndScalesBothAlike) {
+  Replica replica(two("batch_size: 40", "crop_size: 4 mirror: true"));
+  replica.step();
+  const std::vector<double> pixels = replica.values(0), labels = replica.values(1);
+  std::set<double> corners;
+  for (std::size_t i = 0; i < 40; ++i) {
+    for (std::size_t at = 0; at < 16; ++at) ASSERT_EQ(pixels[i * 48 + at], labels[i * 16 + at]);
+    corners.insert(labels[i * 16]);
+  }
+  EXPECT_GT(corners.size(), 10u);  // of 3 x 5 places and their mirror images
+  // The mirror turns the slice around, too.
+  Replica sliced(
+      two("batch_size: 40 label_slice { dim: 2 stride: 1 offset: 0 }", "crop_size: 4 mirror: true"));
+  sliced.step();
+  for (std::size_t i = 0; i < 40; ++i)
+    for (std::size_t y = 0; y < 2; ++y)
+      for (std::size_t x = 0; x < 2; ++x)
+        ASSERT_EQ(sliced.values(0)[i * 48 + 4 * y + x], sliced.values(1)[i * 4 + 2 * y + x]);
+  // Twice as large: each label of the whole crop is that of a pixel twice as near.
+  Replica scaled(two("rand_scale: true min_scale: 2 max_scale: 2", "crop_size: 4"), 0, 1, Phase::test);
+  scaled.step();
+  // 12 x 16, of which rows 4 to 7 and columns 6 to 9 are cut: pixels 2, 2, 3, 3 and 3, 3, 4, 4.
+  EXPECT_EQ(scaled.values(1),
+            (std::vector<double>{23, 23, 24, 24, 23, 23, 24, 24, 33, 33, 34, 34, 33, 33, 34, 34}));
+}
+
+TEST_F(ImageLabelData, ReadsTwoDatabases) {
+  const Image image = numbered(3, 6, 8), labels = numbered(1, 6, 8);
+  for (const bool encoded : {true, false}) {
+    const std::string images = path(encoded ? "i1" : "i0"), classes = path(encoded ? "l1" : "l0");
+    const auto planar = [](const Image& from) {
+      std::vector<std::uint8_t> bytes;
+      for (int c = 0; c < from.channels; ++c)
+        for (int i = 0; i < from.height * from.width; ++i)
+          bytes.push_back(from.pixels[static_cast<std::size_t>(i * from.channels + c)]);
+      return bytes;
+    };
+    const auto store = [&](const std::string& folder, const Image& from) {
+      const std::vector<std::uint8_t> bytes = encoded ? encode_image(from, "png") : planar(from);
+      const std::string record =
+          encoded ? encoded_datum({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, 0)
+                  : raw_datum(from.channels, from.height, from.width, bytes.data(), 0);
+      LmdbWriter writer(folder);
+      writer.put("0", record);
+      writer.close();
+    };
+    store(images, image);
+    store(classes, labels);
+    Replica replica(
+        "name: 's' type: 'ImageLabelData' top: 'data' top: 'label' image_label_data_param { image_list_path: "
+        "'" +
+            images + "' label_list_path: '" + classes + "' backend: LMDB } transform_param { crop_size: 4 }",
+        0, 1, Phase::test);
+    replica.step();
+    EXPECT_EQ(replica.values(1)[0], 12);
+    for (std::size_t at = 0; at < 16; ++at) EXPECT_EQ(replica.values(0)[at], replica.values(1)[at]);
+  }
+}
+
+TEST_F(ImageLabelData, RefusesWhatDoesNotFit) {
+  EXPECT_THAT(refusal(two("label_slice { dim: 4 offset: 1 stride: 2 }", "crop_size: 6")),
+              HasSubstr("label_slice goes to pixel 7 of a crop of 6"));
+  EXPECT_THAT(refusal(two("label_slice { offset: 1 }", "crop_size: 6")),
+              HasSubstr("a positive dim and stride"));
+  EXPECT_THAT(refusal(two("rand_scale: true max_scale: 2", "")), HasSubstr("need a crop_size"));
+  EXPECT_THAT(refusal(two("rand_scale: true max_scale: 0.5", "crop_size: 4")),
+              HasSubstr("the smallest first"));
+  EXPECT_THAT(refusal(two("", "crop_height: 4 crop_width: 4")), HasSubstr("crop_width is not supported"));
+  write_file(path("labels"), std::string("a_labels.png\na_labels.png\n"));
+  EXPECT_THAT(refusal(two("", "")), HasSubstr("has 1 images, "));
 }
 
 }  // namespace

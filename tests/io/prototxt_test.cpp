@@ -81,14 +81,18 @@ TEST(Prototxt, AnUnknownOldTypeListsNoneThatIsNotNear) {
   EXPECT_EQ(error.find("ABSVAL"), std::string::npos) << error;
   expect_contains(net_error("layers { type: CONVOLUTON }"), "(did you mean \"CONVOLUTION\"?)");
   EXPECT_EQ(net_error("layers { type: NORM }").find("did you mean"), std::string::npos);
+  expect_contains(net_error("layers { type: INTER_CLASS }"),
+                  "the layer has the type \"InterClass\" of sphereface-plus");
+  EXPECT_EQ(net_error("layers { type: Pooling }").find("no name here"), std::string::npos);
+  EXPECT_EQ(net_error("layers { type: SOFTMAX_WITH_LOSS }").find("no name here"), std::string::npos);
   expect_contains(net_error("layers { type: SPATIAL_TRANSFORMER }"),
-                  "the layer has the type \"SpatialTransformer\" of a branch of Caffe");
+                  "the layer has the type \"SpatialTransformer\", for which `layers` has no name here");
 }
 
 TEST(Prototxt, UnknownOldTypesAreNoneAndHideNothing) {
   caffe::NetParameter net;
   const TextProblems problems = find_text_problems(
-      "layers { name: 'a' type: CCCP }\n"
+      "layers { name: 'a' type: INSANITY }\n"
       "layers { name: 'b' type: CROQ crop_param { } }\n"
       "layers { name: 'c' type: CONVOLUTON convolutoin_param { } }\n"
       "layers { name: 'd' type: POOLING foo: 1 }",
@@ -96,7 +100,7 @@ TEST(Prototxt, UnknownOldTypesAreNoneAndHideNothing) {
   EXPECT_TRUE(problems.whole);
   ASSERT_EQ(problems.texts.size(), 4u);
   expect_contains(problems.texts[0],
-                  "n:1:26: layer \"a\" (CCCP): the layer has the type \"CCCP\" of caffe-public");
+                  "n:1:26: layer \"a\" (INSANITY): the layer has the type \"Insanity\" of caffe-windows");
   expect_contains(problems.texts[1],
                   "n:2:26: layer \"b\" (CROQ): unknown value \"CROQ\" for \"type\" (did you mean");
   expect_contains(problems.texts[2],
@@ -119,7 +123,6 @@ TEST(Prototxt, AValueWhoseNumberIsTooLongForItsPlaceStandsForTheFirst) {
 
 TEST(Prototxt, OldTypesOfBranchesSayWhoseTheyAre) {
   expect_contains(net_error("layers { type: VIDEO_SEGMENTATION_DATA }"), "of C3D's nets with deconvolutions");
-  expect_contains(net_error("layers { type: VOXEL_SOFTMAX_LOSS }"), "SoftmaxWithLoss does the same");
   expect_contains(net_error("layer { type: 'LSTM_2D' lstm_2d_param { num_output: 7 } }"),
                   "unknown field \"lstm_2d_param\" in LayerParameter: the layer has the type \"LSTM_2D\" of "
                   "caffe-public");
@@ -341,6 +344,7 @@ TEST(Prototxt, EmptyTextsAndBinaryFiles) {
   expect_contains(net_error("# only a comment\n"), "found nothing");
   expect_contains(solver_error(" \n\t"), "expected the description of a solver, found nothing");
   expect_contains(net_error(std::string("\n\5LeNet\0\1", 9)), "found a binary file");
+  expect_contains(net_error("\n<!DOCTYPE html>\n<html><body>layer { }</body></html>"), "found HTML or XML");
 }
 
 TEST(Prototxt, FilesThatCannotBeRead) {

@@ -85,6 +85,22 @@ TEST(UpgradeBranchTypes, BecomeLayersThatComputeTheSame) {
             "Silence");
 }
 
+TEST(UpgradeBranchTypes, OfNetworkInNetworkAndOthersOfOldFormats) {
+  expect_same(
+      upgraded(
+          "layers { name: 'd' type: FLOAT_DATA top: 'd' data_param { source: 's' crop_size: 26 } }\n"
+          "layers { name: 'c' type: CCCP bottom: 'd' top: 'c' blobs_lr: 1 cccp_param { num_output: 3 group: "
+          "2 bias_term: false } }\n"
+          "layers { name: 'r' type: RESIZE bottom: 'c' top: 'r' resize_param { height: 4 width: 5 } }\n"
+          "layers { name: 'l' type: VOXEL_SOFTMAX_LOSS bottom: 'r' bottom: 'y' top: 'l' }"),
+      "layer { name: 'd' type: 'Data' top: 'd' data_param { source: 's' } transform_param { crop_size: 26 } "
+      "}\n"
+      "layer { name: 'c' type: 'Convolution' bottom: 'd' top: 'c' param { lr_mult: 1 } convolution_param { "
+      "num_output: 6 group: 2 bias_term: false kernel_size: 1 } }\n"
+      "layer { name: 'r' type: 'Resize' bottom: 'c' top: 'r' resize_param { height: 4 width: 5 } }\n"
+      "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'r' bottom: 'y' top: 'l' }");
+}
+
 TEST(UpgradeBranchTypes, ListsOfSeveralLabels) {
   const std::string start = "layer { name: 'd' type: 'MultiLabelImageData' top: 'data' top: 'label' ";
   const auto image_data = [](const std::string& settings) {

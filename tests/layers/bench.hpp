@@ -74,12 +74,21 @@ struct BenchOptions {
   DType dtype = DType::f64;
   std::optional<DType> storage;              ///< of inputs and outputs, if different
   Layout input_layout = Layout::contiguous;  ///< of inputs with 4 axes
+  bool three_axes = false;                   ///< and of those with 3
   bool channels_last = false;
   bool in_place = false;
   bool asynchronous = false;  ///< the stream runs on its own thread, with random delays
   int rank = 0, devices = 1;
   SyncBatchNorm sync_batch_norm = SyncBatchNorm::as_written;
 };
+
+inline constexpr Layout kBothLayouts[] = {Layout::contiguous, Layout::channels_last};
+inline BenchOptions in_layout(Layout layout, DType dtype = DType::f64) {
+  BenchOptions options;
+  options.input_layout = layout;
+  options.dtype = dtype;
+  return options;
+}
 
 class Bench {
  public:
@@ -181,7 +190,9 @@ class Bench {
   void set_input_shapes(const std::vector<Shape>& shapes) {
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       inputs[i]->shape = shapes[i];
-      inputs[i]->layout = shapes[i].axes() == 4 ? options_.input_layout : Layout::contiguous;
+      inputs[i]->layout = shapes[i].axes() == 4 || (options_.three_axes && shapes[i].axes() == 3)
+                              ? options_.input_layout
+                              : Layout::contiguous;
     }
   }
   void bind() {

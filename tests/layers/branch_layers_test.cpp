@@ -365,6 +365,72 @@ TEST(MarginInnerProduct, KeepsItsWeightsInTestsAndStopsAtLambdaMin) {
             std::string::npos);
 }
 
+std::string large_margin(const std::string& settings) {
+  return "type: 'LargeMarginInnerProduct' largemargin_inner_product_param { num_output: 3 " + settings + " }";
+}
+
+TEST(LargeMarginInnerProduct, LowersTheScoreOfTheLabelWhereRowsHaveAnyLength) {
+  const char* types[] = {"SINGLE", "DOUBLE", "TRIPLE", "QUADRUPLE"};
+  const Values w = spread_values(12, 5, 3), x = spread_values(24, 6), labels{0, 2, 1, 1, 0, 2};
+  for (int m = 1; m <= 4; ++m) {
+    SCOPED_TRACE(m);
+    Bench bench(large_margin(cat("type: ", types[m - 1], " base: 8 gamma: 0.5 power: 2 iteration: 3")),
+                {Shape{6, 4}, Shape{6}}, 2);
+    bench.set_parameter(0, w);
+    bench.set_input(0, x);
+    bench.set_input(1, labels);
+    bench.pass.draw = 10;
+    bench.forward();
+    const double lambda = 8 / std::pow(1 + 0.5 * (3 + 10 + 1), 2);
+    expect_near(bench.output(1), {lambda}, 1e-15);
+    Values expected;
+    for (std::size_t i = 0; i < 6; ++i)
+      for (std::size_t n = 0; n < 3; ++n) {
+        double product = 0, ww = 0, xx = 0;
+        for (std::size_t k = 0; k < 4; ++k) {
+          product += x[4 * i + k] * w[4 * n + k];
+          ww += w[4 * n + k] * w[4 * n + k];
+          xx += x[4 * i + k] * x[4 * i + k];
+        }
+        const double lengths = std::sqrt(ww * xx), c = product / lengths;
+        expected.push_back(labels[i] == static_cast<double>(n)
+                               ? (lengths * psi(c, m) + lambda * product) / (1 + lambda)
+                               : product);
+      }
+    expect_near(bench.output(0), expected, 1e-14);
+  }
+}
+
+TEST(LargeMarginInnerProduct, HasAnExactGradient) {
+  for (const char* type : {"SINGLE", "DOUBLE", "TRIPLE", "QUADRUPLE"}) {
+    SCOPED_TRACE(type);
+    Bench bench(large_margin(cat("type: ", type, " base: 0.5")), {Shape{6, 2, 2}, Shape{6}}, 1);
+    bench.set_parameter(0, spread_values(12, 5, 3));
+    bench.set_input(0, spread_values(24, 6));
+    bench.set_input(1, integers(6, 3, 7));
+    GradientChecker(bench).run();
+  }
+}
+
+TEST(LargeMarginInnerProduct, HasAnExactGradientOfShortRows) {
+  // Steps of 1e-5 are much for rows of 0.005: the second derivative grows with 1 / length.
+  Bench bench(large_margin("type: DOUBLE"), {Shape{6, 4}, Shape{6}}, 1);
+  bench.set_parameter(0, spread_values(12, 5, 0.004));
+  bench.set_input(0, spread_values(24, 6));
+  bench.set_input(1, integers(6, 3, 7));
+  GradientChecker(bench, {.step = 1e-8}).run();
+}
+
+TEST(LargeMarginInnerProduct, StartsFromWeightsOfZero) {
+  Bench bench(large_margin("type: DOUBLE"), {Shape{1, 2}, Shape{1}}, 1);
+  bench.set_input(0, {3, 4});
+  bench.set_input(1, Values{1});
+  bench.forward();
+  expect_near(bench.output(), Values(3, 0), 1e-28);
+  bench.backward(Values{1, 0, -1});
+  expect_near(bench.parameter_gradient(0), (Values{3, 4, 0, 0, -3, -4}), 1e-14);
+}
+
 TEST(SegAccuracy, CountsPixelsAndClasses) {
   // Two classes and four pixels; predicted 1 (a tie: the last), 0, 1, 0.
   const Values scores{2, 5, 0, 1, 2, 1, 3, 0};

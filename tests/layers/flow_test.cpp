@@ -17,15 +17,6 @@ Values flow_run(const std::string& text, const std::vector<Shape>& shapes, const
   return bench.output();
 }
 
-BenchOptions in_layout(Layout layout, DType dtype = DType::f64) {
-  BenchOptions options;
-  options.input_layout = layout;
-  options.dtype = dtype;
-  return options;
-}
-
-const Layout kBothLayouts[] = {Layout::contiguous, Layout::channels_last};
-
 struct CorrelationCase {
   Shape maps;
   int pad, kernel, displacement, stride_1, stride_2;

@@ -56,6 +56,13 @@ inline const std::vector<GradientCase> kCases = {
      {kScores, kScores},
      1,
      2},
+    {"softmax_weighted_classes",
+     "type: 'WeightedSoftmaxWithLoss' softmax_param { pos_cid: [2, 0] pos_mult: [3, 0.5] } loss_param { "
+     "ignore_label: 1 "
+     "}",
+     {kMaps, Shape{2, 4, 3}},
+     1,
+     3},
     {"softmax_smoothed", smoothed("ignore_label: 1"), {kMaps, Shape{2, 4, 3}}, 1, 3},
     {"softmax_smoothed_vectors", smoothed("normalization: NONE"), {kScores, kLabels}, 1, 4},
     {"softmax_weighted", weighted("0.3, 2, 1.25", "ignore_label: 1"), {kMaps, Shape{2, 4, 3}}, 1, 3},

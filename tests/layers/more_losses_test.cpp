@@ -182,6 +182,56 @@ TEST(SoftmaxLoss, SelectsInTrainingAmongSuchAsThereAre) {
 }
 
 /// By the definition (Lin et al. 2017): probabilities 0.9 and 0.25 of two positions' labels.
+TEST(WeightedSoftmaxWithLoss, WeighsSamplesPositionsAndClasses) {
+  const std::string type = "type: 'WeightedSoftmaxWithLoss' ";
+  const Shape scores{2, 3, 1, 2}, positions{2, 1, 2};
+  const Values x = spread_values(12, 1), labels{0, 2, 1, 2};
+  Values plain;  // of each position
+  for (std::size_t n = 0; n < 2; ++n)
+    for (std::size_t i = 0; i < 2; ++i) {
+      double sum = 0;
+      for (std::size_t c = 0; c < 3; ++c) sum += std::exp(x[6 * n + 2 * c + i]);
+      plain.push_back(std::log(sum) - x[6 * n + 2 * static_cast<std::size_t>(labels[2 * n + i]) + i]);
+    }
+  const auto loss = [&](const std::string& settings, const std::vector<Shape>& more, const Values& given) {
+    std::vector<Shape> shapes{scores, positions};
+    std::vector<Values> values{x, labels};
+    if (!more.empty()) {
+      shapes.push_back(more[0]);
+      values.push_back(given);
+    }
+    return loss_of(type + settings, shapes, values);
+  };
+  EXPECT_NEAR(loss("", {}, {}), (plain[0] + plain[1] + plain[2] + plain[3]) / 4, 1e-14);
+  EXPECT_NEAR(loss("", {Shape{2}}, {0, 3}), 3 * (plain[2] + plain[3]) / 4, 1e-14);
+  EXPECT_NEAR(loss("", {positions}, {1, 2, 3, 4}),
+              (plain[0] + 2 * plain[1] + 3 * plain[2] + 4 * plain[3]) / 4, 1e-14);
+  EXPECT_NEAR(loss("softmax_param { pos_mult: 5 }", {}, {}),
+              (plain[0] + plain[1] + 5 * plain[2] + plain[3]) / 4, 1e-14);
+  EXPECT_NEAR(loss("softmax_param { pos_mult: [5, 7] pos_cid: [2, 0] } loss_param { ignore_label: 1 }",
+                   {Shape{2}}, {1, 2}),
+              (7 * plain[0] + 5 * plain[1] + 2 * 5 * plain[3]) / 3, 1e-14);
+  for (const Shape& weights : {Shape{2}, positions}) {
+    Bench bench(type, {scores, positions, weights}, 1);
+    bench.set_input(0, x);
+    bench.set_input(1, labels);
+    bench.set_input(2, positive_values(weights.count()));
+    GradientChecker(bench).run();
+  }
+  const std::vector<Shape> shapes{scores, positions};
+  EXPECT_NE(
+      refusal(type, {scores, positions, Shape{3}}).find("one weight for each of 2 samples or of 4 positions"),
+      std::string::npos);
+  EXPECT_NE(refusal(type + "softmax_param { pos_mult: [1, 2] }", shapes).find("found 2 and 0"),
+            std::string::npos);
+  EXPECT_NE(refusal(type + "softmax_param { pos_mult: -1 }", shapes).find("not negative"), std::string::npos);
+  EXPECT_NE(refusal(type + "softmax_param { pos_mult: [1, 2] pos_cid: [1, 1] }", shapes)
+                .find("names a class twice"),
+            std::string::npos);
+  EXPECT_NE(refusal(type + "softmax_param { pos_cid: 3 }", shapes).find("a class from 0 to 2; found 3"),
+            std::string::npos);
+}
+
 TEST(FocalLoss, CountsLikelyLabelsLess) {
   const std::vector<Shape> shapes{Shape{2, 2}, Shape{2}};
   const Values x{std::log(9), 0, std::log(3), 0}, labels{0, 1};

@@ -79,9 +79,9 @@ TEST(OtherTypes, OnlyTyposAreTakenForOtherTypes) {
 }
 
 TEST(OtherTypes, ThoseOfPublicNetsSayWhatTakesTheirPlace) {
-  EXPECT_THAT(refusal("CCCP"), HasSubstr("kernel_size: 1 and num_output times group"));
+  EXPECT_THAT(refusal("Noise"), HasSubstr("a gaussian data_filler, added by Eltwise"));
   for (const char* type : {"BoxFeatures", "GeneralTripletLoss", "Hotspot", "ImageSegUniformSizeData",
-                           "LSTM_2D", "VideoSegmentationData", "VoxelSoftmaxLoss"})
+                           "LSTM_2D", "VideoSegmentationData"})
     EXPECT_THAT(refusal(type), HasSubstr("which Banyan does not have"));
 }
 

@@ -208,6 +208,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"sigmoid_cross_entropy_full", sigmoid("normalization: FULL"), Shape{2, 3}, 0, true},
         Case{"sigmoid_cross_entropy_balanced", sigmoid("class_balance: 1.1"), Shape{2, 3}, 3, true},
         Case{"sigmoid_cross_entropy_none", sigmoid("normalization: NONE"), Shape{2, 3}, 0, true},
+        Case{"weighted_softmax",
+             "type: 'WeightedSoftmaxWithLoss' softmax_param { pos_cid: 2 pos_mult: 3 } loss_param { "
+             "ignore_label: 1 }",
+             Shape{4, 3}, 4},
         Case{"focal", "type: 'FocalLoss' loss_param { ignore_label: 1 }", Shape{4, 3}, 4},
         Case{"hinge", "type: 'HingeLoss'", Shape{4}, 4},
         Case{"hinge_l2", "type: 'HingeLoss' hinge_loss_param { norm: L2 }", Shape{4}, 4},
@@ -268,6 +272,11 @@ INSTANTIATE_TEST_SUITE_P(
              "weight_filler "
              "{ value: 1 } }",
              Shape{4}, 4},
+        Case{"large_margin",
+             "type: 'LargeMarginInnerProduct' largemargin_inner_product_param { num_output: 4 type: TRIPLE "
+             "weight_filler { value: 1 } }",
+             Shape{4}, 4},
+        Case{"crelu", "type: 'CReLU'", Shape{3, 2}},
         Case{"accuracy_regression", "type: 'AccuracyRegression'", Shape{2, 3}, 0, true},
         Case{"cosine", "type: 'CosineSimilarity'", Shape{2, 3}, 0, true},
         Case{"general_contrastive",

@@ -120,6 +120,21 @@ inline const std::vector<Case> kCases = {
      {kImage, Shape{3, 5}},
      {0, 1, 2, 9, 7, 1, -3, 0, 20, 30, 1, 4, 4, 6, 5}},
     {"interp_both", "type: 'Interp' interp_param { shrink_factor: 2 zoom_factor: 3 }", {kImage}},
+    {"bilinear_factor",
+     "type: 'BilinearInterpolation' bilinear_interpolation_param { interpolation_factor: 3 }",
+     {kSmall}},
+    {"bilinear_like", "type: 'BilinearInterpolation'", {kSmall, Shape{2, 1, 2, 5}}, Values(20, 0)},
+    {"transformer", "type: 'SpatialTransformer'", {kImage, Shape{2, 6}}},
+    {"transformer_size",
+     "type: 'SpatialTransformer' st_param { output_H: 3 output_W: 8 theta_1_1: 0.75 theta_1_2: -0.25 "
+     "theta_2_2: 1.5 }",
+     {kImage, Shape{2, 3, 1}}},
+    {"moved_votes",
+     "type: 'DeformablePSROIPooling' deformable_psroi_pooling_param { output_dim: 1 group_size: 2 "
+     "spatial_scale: 0.5 "
+     "sample_per_part: 2 }",
+     {kImage, Shape{3, 5}},
+     {0, 1, 2, 9, 7, 1, -3, 0, 20, 30, 1, 4, 4, 6, 5}},
     {"warp", "type: 'Warp'", {kImage, Shape{2, 2, 5, 7}}},
     {"warp_far", "type: 'FlowWarp'", {kImage, Shape{2, 2, 5, 7}}, spread_values(140, 9, 3)},
     {"deformable",

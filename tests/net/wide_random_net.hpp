@@ -80,6 +80,8 @@ class WideRandomNet : public NetDrawing {
         {"ELU", "elu_param { alpha: 1.67 lambda: 1.05 }", true},
         {"ELU", "", false},
         {"Swish", "", false},
+        {"HardSwish", "", true},
+        {"MinReLU", "minrelu_param { positive_slope: 0.25 }", true},
         {"Swish", "swish_param { beta: 1.5 }", false},
         {"Sigmoid", "", false},
         {"TanH", "", false},
@@ -308,7 +310,11 @@ class WideRandomNet : public NetDrawing {
         return;
       case 2: {
         const Form made{f.c, 3 + below(4), 3 + below(4)};
-        add({"Interp", cat("interp_param { height: ", made.h, " width: ", made.w, " }"), {from}}, made);
+        if (below(3) == 0 && 2 * std::max(f.h, f.w) <= 12)
+          add({"BilinearInterpolation", "bilinear_interpolation_param { interpolation_factor: 2 }", {from}},
+              {f.c, 2 * f.h, 2 * f.w});
+        else
+          add({"Interp", cat("interp_param { height: ", made.h, " width: ", made.w, " }"), {from}}, made);
         return;
       }
       case 3: {
@@ -601,14 +607,16 @@ class WideRandomNet : public NetDrawing {
                     {scores()}, {"label"});
       case 13: {
         if (!allowed_.kinks) return add_loss();
+        const bool any_length = below(2) == 0;
         const std::size_t made = add(
-            {"MarginInnerProduct",
-             cat("margin_inner_product_param { num_output: 5 weight_filler { type: 'xavier' } type: ",
+            {any_length ? "LargeMarginInnerProduct" : "MarginInnerProduct",
+             cat(any_length ? "largemargin" : "margin",
+                 "_inner_product_param { num_output: 5 weight_filler { type: 'xavier' } type: ",
                  one_of("SINGLE", "DOUBLE", "QUADRUPLE"), " base: 10 gamma: 0.5 power: 1 lambda_min: 1 }"),
              {scores()},
              {"label"}},
             {5, 0, 0});
-        return loss("SoftmaxWithLoss", "", {made}, {"label"});
+        return loss(one_of("SoftmaxWithLoss", "WeightedSoftmaxWithLoss"), "", {made}, {"label"});
       }
       case 14: {
         const std::size_t from = pick(below(2) == 0);

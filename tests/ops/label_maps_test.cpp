@@ -233,7 +233,7 @@ TEST_P(LabelMaps, MarginLowersTheLabelsScore) {
     Tensor y = make({kSamples, kClasses}, products), slope = f64(slopes), length = f64(lengths),
            plain = f64(Values(kSamples)), noted = f64({0, 0, 0});
     const Tensor given = make({kSamples}, labels), lengths_squared = f64(squares);
-    ops::add_margin(context(), lengths_squared, given, m, lambda, y, slope, length, plain, noted);
+    ops::add_margin(context(), lengths_squared, given, m, lambda, {}, y, slope, length, plain, noted);
     expect_near(values(y), expected, 8 * epsilon() + 1e-13);
     expect_near(values(slope), slopes, 1e-12);
     expect_near(values(length), lengths, 1e-12);
@@ -275,7 +275,7 @@ TEST_P(LabelMaps, NoMarginWithoutLengthOrClass) {
   const Tensor squares = f64({0, 1}), labels = make({2}, {1, 3}), lambda = f64({1});
   Tensor y = make({2, 3}, Values(6, 1)), slopes = f64({0, 0}), lengths = f64({0, 0}), plain = f64({0, 0}),
          noted = f64({0, 0, 0});
-  ops::add_margin(context(), squares, labels, 2, lambda, y, slopes, lengths, plain, noted);
+  ops::add_margin(context(), squares, labels, 2, lambda, {}, y, slopes, lengths, plain, noted);
   expect_near(values(y), Values(6, 1), 0);
   expect_near(values(slopes), {1, 1}, 0);
   expect_near(values(plain), {1, 0}, 0);

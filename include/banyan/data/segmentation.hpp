@@ -13,7 +13,9 @@
 namespace banyan::data {
 
 struct SegmentationOptions {
-  std::string root_folder;  ///< prepended to each path as is
+  std::string root_folder;   ///< prepended to each path as is
+  std::string label_list;    ///< PIXEL: the images of labels are named here, a line of its own for each
+  std::string label_folder;  ///< with label_list: root_folder of the images of labels
   int new_height = 0,
       new_width = 0;  ///< resize if both are positive: images bilinearly, labels to the nearest
   ColorMode color = ColorMode::bgr;

@@ -26,6 +26,21 @@ inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels
                                const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
     smoothed_loss_backward{"smoothed_loss_backward"};
 
+/// The softmax loss (loss.hpp) with a weight for each position, given[position], or for all positions of an
+/// outer index if there are `outer` of them; times by_class[label]. Undefined: 1. Valid positions count as
+/// one each.
+struct LossWeights {
+  const Tensor &given, &by_class;
+};
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const LossWeights& weights,
+                               const Channels& over, const IgnoreLabel& ignore, Tensor& partial,
+                               Tensor& noted)>
+    weighted_loss_forward{"weighted_loss_forward"};
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const LossWeights& weights,
+                               const Channels& over, const IgnoreLabel& ignore, const Tensor& grad_loss,
+                               const Tensor& divisor, Tensor& dx)>
+    weighted_loss_backward{"weighted_loss_backward"};
+
 /// -alpha (1 - p)^gamma log(max(p, FLT_MIN)), p being the probability of the position's label (Lin et al.,
 /// "Focal Loss for Dense Object Detection", 2017), and the gradient of the scores whose softmax the
 /// probabilities are.

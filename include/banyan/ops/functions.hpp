@@ -20,6 +20,8 @@ struct Function {
     clip,         ///< x within [a, b], with slope 1 at both ends
     swish,        ///< x / (1 + exp(-a x))
     threshold,    ///< x > a ? 1 : 0, with slope 0
+    two_slopes,   ///< x < 0 ? a x : b x, with slope b at 0
+    hard_swish,   ///< x times x / 6 + 1 / 2 within [0, 1]
     signed_root,  ///< the root of |x|, with the sign of x; its slope is at most 1 / (2 a)
   };
   /// What tells the slope.

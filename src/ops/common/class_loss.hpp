@@ -103,6 +103,50 @@ struct SmoothedLossBackward {
   }
 };
 
+/// Weights of positions, with a label that is valid.
+template <class T>
+struct PositionWeights {
+  const T *given, *by_class;
+  std::int64_t each;  ///< positions that one of `given` is for
+  BANYAN_HOST_DEVICE T of(std::int64_t position, T label) const {
+    return weight_of(by_class, label) * (given == nullptr ? T(1) : given[position / each]);
+  }
+};
+
+template <class T>
+struct WeightedLoss : ClassLossSum {
+  Channels over;
+  IgnoreLabel ignore;
+  PositionWeights<T> weights;
+  const T *probabilities, *labels;
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
+    const T label = labels[position];
+    if (!counts(s, label, position, over, ignore)) return;
+    s.loss += static_cast<double>(weights.of(position, label)) *
+              loss_of_label(probabilities, label, position, over, FLT_MIN);
+    s.valid += 1;
+  }
+};
+
+template <class T>
+struct WeightedLossBackward {
+  Channels over;
+  IgnoreLabel ignore;
+  PositionWeights<T> weights;
+  const T *probabilities, *labels, *grad_loss;
+  const double* divisor;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const ElementLabel<T> at(over, labels, i);
+    if (kind_of(at.label, ignore, over.channels) != LabelKind::valid) {
+      dx[i] = T(0);
+      return;
+    }
+    const T wanted = at.label == static_cast<T>(at.channel) ? T(1) : T(0);
+    dx[i] = (probabilities[i] - wanted) * weights.of(at.position, at.label) * loss_scale(grad_loss, divisor);
+  }
+};
+
 /// By the probability p of the label, in f64: the loss, and what the gradients p[c] - (c is the label) are
 /// multiplied by.
 struct FocalLossOfLabel {
@@ -373,6 +417,46 @@ void smoothed_loss_backward_on(Context& context, const Tensor& probabilities, co
   });
 }
 
+namespace detail {
+template <class T>
+PositionWeights<T> position_weights(const LossWeights& weights, const Channels& over) {
+  const std::int64_t positions = over.outer * over.inner;
+  const bool by_outer = weights.given.defined() && weights.given.count() != positions;
+  if (weights.given.defined())
+    require_count("weights of positions", weights.given, by_outer ? over.outer : positions);
+  if (weights.by_class.defined()) require_count("weights of classes", weights.by_class, over.channels);
+  return {optional_data<T>(weights.given), optional_data<T>(weights.by_class),
+          by_outer && over.inner > 0 ? over.inner : 1};
+}
+}  // namespace detail
+
+template <class Backend>
+void weighted_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+                              const LossWeights& weights, const Channels& over, const IgnoreLabel& ignore,
+                              Tensor& partial, Tensor& noted) {
+  detail::require_positions("weighted_loss_forward", probabilities, labels, over);
+  dispatch_float(probabilities.dtype(), "weighted_loss_forward", [&]<class T>() {
+    Backend::reduce_all(context, over.outer * over.inner,
+                        detail::WeightedLoss<T>{detail::class_loss_sum(over, partial, noted), over, ignore,
+                                                detail::position_weights<T>(weights, over),
+                                                probabilities.data<T>(), labels.data<T>()});
+  });
+}
+
+template <class Backend>
+void weighted_loss_backward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+                               const LossWeights& weights, const Channels& over, const IgnoreLabel& ignore,
+                               const Tensor& grad_loss, const Tensor& divisor, Tensor& dx) {
+  detail::require_positions("weighted_loss_backward", probabilities, labels, over);
+  require_alike("weighted_loss_backward", probabilities, dx);
+  dispatch_float(probabilities.dtype(), "weighted_loss_backward", [&]<class T>() {
+    Backend::for_each(context, dx.count(),
+                      detail::WeightedLossBackward<T>{
+                          over, ignore, detail::position_weights<T>(weights, over), probabilities.data<T>(),
+                          labels.data<T>(), grad_loss.data<T>(), divisor.data<double>(), dx.data<T>()});
+  });
+}
+
 template <class Backend>
 void focal_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
                            const Channels& over, const IgnoreLabel& ignore, const FocalLoss& focal,
@@ -508,6 +592,8 @@ struct DefineClassLoss {
     hinge_loss_forward.define(Backend::kind, &hinge_loss_forward_on<Backend>);
     hinge_loss_backward.define(Backend::kind, &hinge_loss_backward_on<Backend>);
     smoothed_loss_forward.define(Backend::kind, &smoothed_loss_forward_on<Backend>);
+    weighted_loss_forward.define(Backend::kind, &weighted_loss_forward_on<Backend>);
+    weighted_loss_backward.define(Backend::kind, &weighted_loss_backward_on<Backend>);
     focal_loss_forward.define(Backend::kind, &focal_loss_forward_on<Backend>);
     focal_loss_backward.define(Backend::kind, &focal_loss_backward_on<Backend>);
     logistic_loss_forward.define(Backend::kind, &logistic_loss_forward_on<Backend>);

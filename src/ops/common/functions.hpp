@@ -94,6 +94,21 @@ struct ThresholdFunction {
 };
 
 template <class T>
+struct TwoSlopesFunction {
+  T a, b;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return slope(x) * x; }
+  BANYAN_HOST_DEVICE T slope(T x) const { return x < T(0) ? a : b; }
+};
+template <class T>
+struct HardSwishFunction {
+  BANYAN_HOST_DEVICE T operator()(T x) const {
+    const T share = x / T(6) + T(0.5);
+    return x * (share < T(0) ? T(0) : share > T(1) ? T(1) : share);
+  }
+  BANYAN_HOST_DEVICE T slope(T x) const { return x < T(-3) ? T(0) : x > T(3) ? T(1) : x / T(3) + T(0.5); }
+};
+
+template <class T>
 struct SignedRootFunction {
   T a;
   BANYAN_HOST_DEVICE T operator()(T x) const { return x < T(0) ? -std::sqrt(-x) : std::sqrt(x); }
@@ -137,6 +152,10 @@ void with_functor(const Function& f, const Body& body) {
       return body(SwishFunction<A>{a});
     case Function::Kind::threshold:
       return body(ThresholdFunction<A>{a});
+    case Function::Kind::two_slopes:
+      return body(TwoSlopesFunction<A>{a, b});
+    case Function::Kind::hard_swish:
+      return body(HardSwishFunction<A>{});
     case Function::Kind::signed_root:
       return body(SignedRootFunction<A>{a});
   }

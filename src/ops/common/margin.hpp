@@ -5,6 +5,7 @@
 
 #include "banyan/ops/margin.hpp"
 #include "ops/common/loss.hpp"
+#include "ops/common/optional_data.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -58,7 +59,7 @@ struct AddMargin {
   Channels over;  ///< samples x classes
   int margin;
   const double *squares, *lambda;
-  const T* labels;
+  const T *labels, *inverse;  ///< inverse: nullptr if the classes' vectors have the length 1
   T* y;
   double *slopes, *lengths, *plain;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
@@ -66,16 +67,19 @@ struct AddMargin {
     lengths[i] = plain[i] = 0;
     const T label = labels[i];
     if (kind_of(label, {}, over.channels) != LabelKind::valid) return;
-    T& score = y[i * over.channels + static_cast<std::int64_t>(label)];
-    plain[i] = static_cast<double>(score);
+    const auto own = static_cast<std::int64_t>(label);
+    T& score = y[i * over.channels + own];
+    const double of_class = inverse == nullptr ? 1 : 1 / static_cast<double>(inverse[own]);
+    if (inverse == nullptr) plain[i] = static_cast<double>(score);
     if (!(squares[i] > 0)) return;
     const double length = std::sqrt(squares[i]), weight = 1 / (1 + lambda[0]);
-    const double c = static_cast<double>(score) / length;
+    const double c = static_cast<double>(score) / (length * of_class);
     const MarginCurve psi = MarginCurve::at(c, margin);
     const double value = weight * psi.value + (1 - weight) * c, slope = weight * psi.slope + (1 - weight);
-    score = static_cast<T>(length * value);
+    score = static_cast<T>(of_class * length * value);
     slopes[i] = slope;
-    lengths[i] = (value - c * slope) / length;
+    lengths[i] = of_class * (value - c * slope) / length;
+    if (inverse != nullptr) plain[i] = -of_class * length * (value - c * slope);
   }
 };
 
@@ -117,7 +121,8 @@ struct AddAlongSamples {
   }
 };
 
-/// Reduces over samples x classes. At the labels y has the margin, which is taken away again at the end.
+/// Reduces over samples x classes. At the labels y has the margin, which is taken away again at the end. y
+/// may be nullptr: zeros.
 template <class T>
 struct SumAlongClasses {
   struct State {
@@ -129,7 +134,7 @@ struct SumAlongClasses {
   T* along;
   BANYAN_HOST_DEVICE State identity() const { return {0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
-    s.sum += static_cast<double>(dz[i]) * static_cast<double>(y[i]);
+    if (y != nullptr) s.sum += static_cast<double>(dz[i]) * static_cast<double>(y[i]);
   }
   BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
   BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const {
@@ -137,7 +142,7 @@ struct SumAlongClasses {
     for (std::int64_t i = 0; i < samples; ++i)
       if (labels[i] == static_cast<T>(d)) {
         const std::int64_t at = i * classes + d;
-        sum += static_cast<double>(dz[at]) * (plain[i] - static_cast<double>(y[at]));
+        sum += static_cast<double>(dz[at]) * (plain[i] - (y == nullptr ? 0 : static_cast<double>(y[at])));
       }
     along[d] = static_cast<T>(sum);
   }
@@ -165,8 +170,8 @@ void invert_lengths_on(Context& context, const Tensor& squares, double least, Te
 
 template <class Backend>
 void add_margin_on(Context& context, const Tensor& squares, const Tensor& labels, int margin,
-                   const Tensor& lambda, Tensor& y, Tensor& slopes, Tensor& lengths, Tensor& plain,
-                   Tensor& noted) {
+                   const Tensor& lambda, const Tensor& inverse, Tensor& y, Tensor& slopes, Tensor& lengths,
+                   Tensor& plain, Tensor& noted) {
   const std::int64_t samples = labels.count();
   require_count("add_margin, squares", squares, samples);
   require_count("add_margin, slopes", slopes, samples);
@@ -175,11 +180,13 @@ void add_margin_on(Context& context, const Tensor& squares, const Tensor& labels
   require_count("add_margin, noted", noted, 3);
   if (samples == 0) return;
   const Channels over{samples, y.count() / samples, 1};
+  if (inverse.defined()) require_count("add_margin, inverse", inverse, over.channels);
   dispatch_float(y.dtype(), "add_margin", [&]<class T>() {
-    Backend::for_each(context, samples,
-                      detail::AddMargin<T>{over, margin, squares.data<double>(), lambda.data<double>(),
-                                           labels.data<T>(), y.data<T>(), slopes.data<double>(),
-                                           lengths.data<double>(), plain.data<double>()});
+    Backend::for_each(
+        context, samples,
+        detail::AddMargin<T>{over, margin, squares.data<double>(), lambda.data<double>(), labels.data<T>(),
+                             detail::optional_data<T>(inverse), y.data<T>(), slopes.data<double>(),
+                             lengths.data<double>(), plain.data<double>()});
     Backend::reduce_all(
         context, samples,
         detail::FindWrongLabel<T>{{noted.data<double>(), over.inner}, over.channels, {}, labels.data<T>()});
@@ -206,13 +213,13 @@ void sum_along_classes_on(Context& context, const Tensor& dz, const Tensor& y, c
                           const Tensor& plain, Tensor& along) {
   const std::int64_t samples = labels.count(), classes = along.count();
   require_count("sum_along_classes", dz, samples * classes);
-  require_alike("sum_along_classes", dz, y);
+  if (y.defined()) require_alike("sum_along_classes", dz, y);
   require_count("sum_along_classes, plain", plain, samples);
   dispatch_float(dz.dtype(), "sum_along_classes", [&]<class T>() {
     Backend::reduce_channels(
         context, Broadcast{samples, classes, 1},
-        detail::SumAlongClasses<T>{samples, classes, dz.data<T>(), y.data<T>(), labels.data<T>(),
-                                   plain.data<double>(), along.data<T>()});
+        detail::SumAlongClasses<T>{samples, classes, dz.data<T>(), detail::optional_data<T>(y),
+                                   labels.data<T>(), plain.data<double>(), along.data<T>()});
   });
 }
 

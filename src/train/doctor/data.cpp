@@ -53,6 +53,7 @@ constexpr LabelReader kReaders[] = {
     {"FocalLoss", 1, of_softmax, of_loss},
     {"SoftmaxFocalLoss", 1, of_softmax, of_loss},
     {"SoftmaxWithFocalLoss", 1, of_softmax, of_loss},
+    {"WeightedSoftmaxWithLoss", 1, of_softmax, of_loss},
     {"GeneralContrastiveLoss", 1, of_sample, none},
     {"LabelSpecificAdd", 1, of_sample, none},
     {"LabelSpecificRescale", 1, of_sample, none},
@@ -87,6 +88,11 @@ constexpr LabelReader kReaders[] = {
     {"CenterCosLoss", 1,
      [](const caffe::LayerParameter& layer, const Shape&) {
        return static_cast<std::int64_t>(layer.center_cos_loss_param().num_output());
+     },
+     none},
+    {"LargeMarginInnerProduct", 1,
+     [](const caffe::LayerParameter& layer, const Shape&) {
+       return static_cast<std::int64_t>(layer.largemargin_inner_product_param().num_output());
      },
      none},
     {"MarginInnerProduct", 1,
