@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
@@ -90,9 +91,18 @@ int reflected(int at, int length) {
   return std::min(within, period - within);
 }
 
-/// The same of an image with margins, which are mirrored as the image is.
-int seen(int at, int length, int margin) {
-  return reflected(reflected(at + margin, length + 2 * margin) - margin, length);
+/// Which pixels of an axis are seen at `first` and after it, -1: none. An image with margins is mirrored as
+/// the image is.
+std::vector<int> seen_from(int first, std::size_t count, int length, int margin, bool reflects) {
+  std::vector<int> seen(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const int at = first + static_cast<int>(i);
+    const bool inside = at >= 0 && at < length;
+    seen[i] = inside     ? at
+              : reflects ? reflected(reflected(at + margin, length + 2 * margin) - margin, length)
+                         : -1;
+  }
+  return seen;
 }
 
 }  // namespace
@@ -196,6 +206,10 @@ void LabelSliceWriter::write(const Record& record, std::uint64_t item, const Ite
   const int top = first(image->height, rows_, height, draws.v[1]);
   const int left = first(image->width, columns_, width, draws.v[2]);
   const bool mirror = mirror_ && draws.v[0] % 2 == 1;
+  const std::vector<int> rows =
+      seen_from(top, static_cast<std::size_t>(height), image->height, rows_.offset, reflects_);
+  const std::vector<int> columns =
+      seen_from(left, static_cast<std::size_t>(width), image->width, columns_.offset, reflects_);
   const int channels = image->channels;
   const auto mean = [this](int c) {
     return means_.empty() ? 0 : means_[means_.size() == 1 ? 0 : static_cast<std::size_t>(c)];
@@ -206,13 +220,11 @@ void LabelSliceWriter::write(const Record& record, std::uint64_t item, const Ite
     for (int y = 0; y < height; ++y)
       for (int x = 0; x < width; ++x) {
         const std::ptrdiff_t at = std::ptrdiff_t{y} * width + (mirror ? width - 1 - x : x);
-        const int row = y + top, column = x + left;
-        const bool inside = row >= 0 && row < image->height && column >= 0 && column < image->width;
-        const std::ptrdiff_t from = std::ptrdiff_t{seen(row, image->height, rows_.offset)} * image->width +
-                                    seen(column, image->width, columns_.offset);
+        const int row = rows[static_cast<std::size_t>(y)], column = columns[static_cast<std::size_t>(x)];
+        const std::ptrdiff_t from = std::ptrdiff_t{row} * image->width + column;
         for (int c = 0; c < channels; ++c) {
           const T pixel =
-              inside || reflects_ ? static_cast<T>(image->pixels.data()[from * channels + c]) : T{0};
+              row >= 0 && column >= 0 ? static_cast<T>(image->pixels.data()[from * channels + c]) : T{0};
           pixels[place.layout == Layout::channels_last ? at * channels + c : c * plane + at] =
               (pixel - static_cast<T>(mean(c))) * static_cast<T>(scale_);
         }

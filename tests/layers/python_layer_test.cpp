@@ -1,12 +1,15 @@
 // Layers in Python: what pycaffe promises them, and what they get to hear.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <thread>
 
+#include "banyan/data/image_codec.hpp"
 #include "layers/gradient_checker.hpp"
 #include "layers/python_batches.hpp"
 #include "layers/python_case.hpp"
@@ -378,6 +381,23 @@ TEST_F(LayersInPython, OfOtherKindsHaveWhatTheyNeed) {
   EXPECT_EQ(why_no_python("xml.dom"), "");
   EXPECT_THAT(why_no_python("json.no_such.module"), HasSubstr("there is no module \"json.no_such.module\""));
   EXPECT_THAT(why_no_python("two_seven"), Not(HasSubstr("Syntax")));  // it is not run
+}
+
+TEST_F(LayersInPython, ReadImagesAndMessages) {
+  if (const std::string why = why_no_python("google.protobuf"); !why.empty())
+    GTEST_SKIP() << "needs the Python package protobuf: " << why;
+  data::Image image{3, 3, 4, {}};  // B, G, R
+  for (int row = 0; row < 3; ++row)
+    for (int column = 0; column < 4; ++column)
+      for (const int value : {2, 1, 10 * row + column})
+        image.pixels.push_back(static_cast<std::uint8_t>(value));
+  const std::string path = ::testing::TempDir() + cat("/layers_in_python_", getpid(), ".png");
+  const std::vector<std::uint8_t> png = data::encode_image(image, "png");
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(png.data()), static_cast<std::streamsize>(png.size()));
+  const Bench bench(python_text("Files", path), {}, 1);
+  std::remove(path.c_str());
+  EXPECT_EQ(bench.outputs[0]->shape, (Shape{1, 3, 3, 4}));
 }
 
 /// The thread that starts Python need not be the first to use it.

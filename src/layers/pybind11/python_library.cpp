@@ -1,4 +1,5 @@
 // Layers in Python, run by pybind11 in an interpreter of this process.
+#include <google/protobuf/descriptor.pb.h>
 #include <pybind11/embed.h>
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
@@ -14,8 +15,10 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/data/image_codec.hpp"
 #include "layers/pybind11/caffe_module.hpp"
 #include "layers/python_backend.hpp"
+#include "proto/banyan.pb.h"
 
 namespace py = pybind11;
 
@@ -102,18 +105,57 @@ void run_exit_functions() {
   }
 }
 
+/// Pixels H x W x 3, RGB, of an image file.
+py::array_t<std::uint8_t> decoded(const py::bytes& file) {
+  const std::string_view bytes = file;
+  data::Image image;
+  try {
+    data::decode_image(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size(),
+                       data::ColorMode::bgr, image);
+  } catch (const Error& error) {
+    throw py::value_error(error.message());
+  }
+  py::array_t<std::uint8_t> pixels({image.height, image.width, image.channels});
+  std::uint8_t* const to = pixels.mutable_data();
+  for (std::size_t i = 0; i < image.pixels.size(); ++i) to[i] = image.pixels[i / 3 * 3 + 2 - i % 3];
+  return pixels;
+}
+
+/// A module that is not made from a file; `given`: names that it finds there.
+py::object make_module(const char* name, std::string_view source, const py::dict& given) {
+  const py::object made = py::module_::import("types").attr("ModuleType")(name);
+  const py::dict names = made.attr("__dict__");
+  names.attr("update")(given);
+  const py::object code =
+      py::module_::import("builtins").attr("compile")(std::string(source), cat(name, " (of Banyan)"), "exec");
+  py::module_::import("builtins").attr("exec")(code, names);
+  py::module_::import("sys").attr("modules")[name] = made;
+  return made;
+}
+
 /// The user's modules find this in `import caffe`, whatever else has the name.
 void install_caffe_module() {
-  const py::object made = py::module_::import("types").attr("ModuleType")("caffe");
-  const py::dict names = made.attr("__dict__");
-  names["layer_types"] = registered_layer_types();
-  names["pycaffe"] = made;
-  names["_caffe"] = made;
-  const py::object code =
-      py::module_::import("builtins").attr("compile")(std::string(kCaffeModule), "caffe (of Banyan)", "exec");
-  py::module_::import("builtins").attr("exec")(code, names);
-  for (const char* name : {"caffe", "caffe.pycaffe", "caffe._caffe"})
-    py::module_::import("sys").attr("modules")[name] = made;
+  google::protobuf::FileDescriptorProto described;
+  caffe::NetParameter::descriptor()->file()->CopyTo(&described);
+  py::dict given;
+  given["described_messages"] = py::bytes(described.SerializeAsString());
+  const py::object messages = make_module("caffe.proto.caffe_pb2", kCaffeProto, given);
+  given = py::dict();
+  given["caffe_pb2"] = messages;
+  const py::object proto = make_module("caffe.proto", "", given);
+  given = py::dict();
+  given["messages"] = messages;
+  given["decode_image"] = py::cpp_function(&decoded);
+  const py::object images = make_module("caffe.io", kCaffeIo, given);
+  given = py::dict();
+  given["layer_types"] = registered_layer_types();
+  given["proto"] = proto;
+  given["io"] = images;
+  const py::object made = make_module("caffe", kCaffeModule, given);
+  for (const char* name : {"pycaffe", "_caffe"}) {
+    made.attr(name) = made;
+    py::module_::import("sys").attr("modules")[cat("caffe.", name).c_str()] = made;
+  }
 }
 
 /// Starts the interpreter once, and leaves it to whoever takes the lock.

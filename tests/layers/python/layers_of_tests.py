@@ -282,6 +282,49 @@ class Odd(caffe.Layer):
         bottom[0].diff[...] = top[0].diff
 
 
+class Files(caffe.Layer):
+    """Data as layers read it: the PNG that param_str names has the pixels (row, column): 10 row + column, 1, 2 in RGB."""
+
+    def setup(self, bottom, top):
+        import caffe.io
+        from caffe.proto import caffe_pb2
+        from google.protobuf import text_format
+
+        image = caffe.io.load_image(self.param_str)
+        np.testing.assert_allclose(image[1, 2] * 255, [12, 1, 2], rtol=1e-5)
+        gray = caffe.io.load_image(self.param_str, color=False)
+        np.testing.assert_allclose(gray[1, 2] * 255, [0.2125 * 12 + 0.7154 + 0.0721 * 2], rtol=1e-5)
+        with open(self.param_str, 'rb') as file:
+            datum = caffe_pb2.Datum(data=file.read(), encoded=True, label=5)
+        pixels = caffe.io.datum_to_array(caffe_pb2.Datum.FromString(datum.SerializeToString()))
+        assert pixels.shape == (3,) + image.shape[:2] and list(pixels[:, 1, 2]) == [2, 1, 12], pixels
+        assert (caffe.io.datum_to_array(caffe.io.array_to_datum(pixels, 5)) == pixels).all()
+        mean = caffe.io.array_to_blobproto(pixels.mean(1).mean(1))
+        transformer = caffe.io.Transformer({'data': (1, 3) + image.shape[:2]})
+        transformer.set_transpose('data', (2, 0, 1))
+        transformer.set_channel_swap('data', (2, 1, 0))
+        transformer.set_raw_scale('data', 255)
+        transformer.set_mean('data', caffe.io.blobproto_to_array(mean))
+        self.made = transformer.preprocess('data', image)
+        np.testing.assert_allclose(self.made.mean(1).mean(1), 0, atol=1e-4)
+        net = text_format.Parse("layer { name: 'a' type: 'Data' include { phase: TEST } }", caffe_pb2.NetParameter())
+        assert net.layer[0].include[0].phase == caffe_pb2.TEST and caffe_pb2.TEST == caffe.TEST
+        try:
+            caffe.io.load_image(__file__)
+            raise AssertionError('this is no image')
+        except ValueError:
+            pass
+
+    def reshape(self, bottom, top):
+        top[0].reshape(1, *self.made.shape)
+
+    def forward(self, bottom, top):
+        top[0].data[0] = self.made
+
+    def backward(self, top, propagate_down, bottom):
+        pass
+
+
 class WithProcess(caffe.Layer):
     """Adds what a process of its own sends, and ends that as multiprocessing does at the end of a program."""
 
