@@ -143,6 +143,8 @@ LabelSliceWriter::LabelSliceWriter(const caffe::ImageLabelDataParameter& setting
     refuse("scales need a crop_size (transform_param): images of a batch have one size");
   if (!settings.has_label_slice()) return;
   const caffe::Slice& slice = settings.label_slice();
+  if (std::max({slice.dim_size(), slice.stride_size(), slice.offset_size()}) > 2)
+    refuse("label_slice has numbers for rows and for columns, not for more axes");
   const auto of_axis = [&](const auto& numbers, int axis, std::uint32_t otherwise) {
     const std::uint32_t number =
         numbers.empty() ? otherwise : numbers.Get(std::min(axis, numbers.size() - 1));

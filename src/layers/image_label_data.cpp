@@ -1,6 +1,8 @@
 // ImageLabelData: images with a label for each pixel, or for each that label_slice chooses; named in two
 // lists (caffe-dilation) or, with a backend, in two databases (caffe-jacinto). Outputs: images, labels.
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "banyan/base/text.hpp"
 #include "banyan/data/label_slices.hpp"
@@ -45,6 +47,10 @@ class ImageLabelDataLayer : public SourceLayer {
     if (pairs().has_backend())
       return data::pair_sources(open_database(pairs().image_list_path(), data::ColorMode::bgr),
                                 open_database(pairs().label_list_path(), data::ColorMode::labels));
+    std::error_code ignored;
+    if (std::filesystem::is_directory(pairs().image_list_path(), ignored))
+      refuse("image_label_data_param.image_list_path",
+             "is a folder; databases need a backend, LMDB or LEVELDB");
     const bool one_folder = pairs().image_dir().empty() && pairs().label_dir().empty();
     data::SegmentationOptions options;
     options.root_folder = one_folder ? pairs().data_dir() : pairs().image_dir();

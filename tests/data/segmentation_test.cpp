@@ -424,6 +424,7 @@ TEST_F(ImageLabelData, RefusesWhatDoesNotFit) {
               HasSubstr("label_slice goes to pixel 7 of a crop of 6"));
   EXPECT_THAT(refusal(two("label_slice { offset: 1 }", "crop_size: 6")),
               HasSubstr("a positive dim and stride"));
+  EXPECT_THAT(refusal(two("label_slice { dim: [1, 2, 3] }", "crop_size: 6")), HasSubstr("not for more axes"));
   EXPECT_THAT(refusal(two("rand_scale: true max_scale: 2", "")), HasSubstr("need a crop_size"));
   EXPECT_THAT(refusal(two("rand_scale: true max_scale: 0.5", "crop_size: 4")),
               HasSubstr("the smallest first"));

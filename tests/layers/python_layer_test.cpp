@@ -416,5 +416,25 @@ TEST(PythonStart, MayBeInAnyThread) {
   EXPECT_EXIT(use_at_once(), ::testing::ExitedWithCode(0), "");
 }
 
+/// One that looks for NumPy's functions keeps no other from going on with the lock.
+TEST(PythonStart, IsDoneWithNumpyBeforeTheFirstLayer) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  if (const std::string why = why_no_test_layers(); !why.empty()) GTEST_SKIP() << why;
+  const auto run_at_once = [] {
+    alarm(60);  // instead of waiting for ever
+    {
+      std::vector<std::jthread> threads;
+      for (int thread = 0; thread < 4; ++thread)
+        threads.emplace_back([] {
+          Bench bench(python_text("Same", "", "", "slow_numpy"), {Shape{2}}, 1);
+          bench.set_input(0, {1, 2});
+          bench.forward();
+        });
+    }
+    std::exit(0);
+  };
+  EXPECT_EXIT(run_at_once(), ::testing::ExitedWithCode(0), "");
+}
+
 }  // namespace
 }  // namespace banyan::testing

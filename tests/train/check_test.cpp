@@ -278,6 +278,15 @@ TEST_F(Check, SizesThatAreMadeUpAreNoProblem) {
   const CheckReport wrong = check(data + crop("offset: 1"));
   EXPECT_EQ(wrong.problems, 1) << wrong.text;
   EXPECT_THAT(wrong.text, Not(HasSubstr("images of 512")));
+  EXPECT_THAT(wrong.text, HasSubstr("is not known here; --shape=data:N,C,H,W gives it"));
+}
+
+TEST_F(Check, ALayerWithoutATypeIsAProblemBesideOthers) {
+  const CheckReport report = check(std::string(kData) +
+                                   "layer { name: 'a' type: 'Mine' bottom: 'data' top: 'a' }\n"
+                                   "layer { name: 'z' bottom: 'data' top: 'z' }");
+  EXPECT_EQ(report.problems, 2) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("layer \"z\""));
 }
 
 TEST_F(Check, NothingFollowsFromALayerWhoseTypeCannotBeRead) {

@@ -125,6 +125,7 @@ py::array_t<std::uint8_t> decoded(const py::bytes& file) {
 py::object make_module(const char* name, std::string_view source, const py::dict& given) {
   const py::object made = py::module_::import("types").attr("ModuleType")(name);
   const py::dict names = made.attr("__dict__");
+  made.attr("__spec__") = py::module_::import("importlib.machinery").attr("ModuleSpec")(name, py::none());
   names.attr("update")(given);
   const py::object code =
       py::module_::import("builtins").attr("compile")(std::string(source), cat(name, " (of Banyan)"), "exec");
@@ -144,7 +145,7 @@ void install_caffe_module() {
   given["caffe_pb2"] = messages;
   const py::object proto = make_module("caffe.proto", "", given);
   given = py::dict();
-  given["messages"] = messages;
+  given["caffe_pb2"] = messages;
   given["decode_image"] = py::cpp_function(&decoded);
   const py::object images = make_module("caffe.io", kCaffeIo, given);
   given = py::dict();
@@ -152,6 +153,11 @@ void install_caffe_module() {
   given["proto"] = proto;
   given["io"] = images;
   const py::object made = make_module("caffe", kCaffeModule, given);
+  given = py::dict();
+  given["__getattr__"] = made.attr("__getattr__");
+  for (const char* name :
+       {"classifier", "coord_map", "detector", "draw", "net_spec"})  // may be imported only
+    made.attr(name) = make_module(cat("caffe.", name).c_str(), "", given);
   for (const char* name : {"pycaffe", "_caffe"}) {
     made.attr(name) = made;
     py::module_::import("sys").attr("modules")[cat("caffe.", name).c_str()] = made;
@@ -177,6 +183,9 @@ void start_python() {
   py::module_::import("sys").attr("path").attr("append")("");  // the working folder, after PYTHONPATH
   try {
     install_caffe_module();
+    // pybind11 looks for NumPy's functions when the first array comes. NumPy 2 imports modules then, which
+    // lets other threads have the lock, and one that meets an array would wait for this one with it.
+    py::array_t<float>(0);
   } catch (py::error_already_set& raised) {
     const std::string why = text_of(raised);
     PyEval_SaveThread();

@@ -23,7 +23,12 @@ class LayerCheck {
  public:
   LayerCheck(const caffe::NetParameter& net, const CheckedSource& source, const CheckOptions& options,
              Findings& findings)
-      : net_(net), source_(source), origin_(source.origin), options_(options), findings_(findings) {}
+      : net_(net),
+        source_(source),
+        origin_(source.origin),
+        options_(options),
+        findings_(findings),
+        had_problems_(!findings.problems().empty()) {}
 
   CheckedLayers run() {
     for (const std::string& problem : find_connection_problems(net_, source_.net, text_has_problems())) {
@@ -38,8 +43,8 @@ class LayerCheck {
   }
 
  private:
-  /// If so, one of them explains layers without a type.
-  bool text_has_problems() const { return !findings_.problems().empty(); }
+  /// If so, one of them may explain layers without a type.
+  bool text_has_problems() const { return had_problems_; }
 
   void check_layer(const caffe::LayerParameter& parameter) {
     Blobs inputs, outputs;
@@ -223,6 +228,7 @@ class LayerCheck {
   const std::string& origin_;
   const CheckOptions& options_;
   Findings& findings_;
+  bool had_problems_;  ///< before the layers
   CheckedLayers checked_;
   std::map<std::string, Blob*> blobs_;  // nullptr: the shape is not known
   std::vector<std::unique_ptr<Blob>> owned_;
@@ -249,7 +255,7 @@ CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& 
   // What does not fit may fit images of another size.
   std::int64_t fitting = 0;
   Findings best = first;
-  for (const std::int64_t side : {512, 384, 480}) {
+  for (const std::int64_t side : {512, 480, 384, 504, 495, 510, 494}) {
     CheckOptions other = options;
     for (const auto& [blob, shape] : checked.assumed) other.shapes[blob] = {shape[0], shape[1], side, side};
     Findings again = findings;
@@ -269,6 +275,9 @@ CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& 
                   fitting, " pixels; of ", shape[2], " x ", shape[3],
                   " this would be wrong: ", in_file(*gone, source.origin)));
   }
+  if (best.problems().size() > findings.problems().size())
+    best.note(cat(source.origin, ": the size of the images of ", quoted(checked.assumed.begin()->first),
+                  " is not known here; --shape=", checked.assumed.begin()->first, ":N,C,H,W gives it"));
   findings = std::move(best);
   return checked;
 }

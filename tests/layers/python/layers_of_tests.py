@@ -1,8 +1,10 @@
 """Layers for tests, written as for pycaffe."""
+import importlib.util
 import json
 import multiprocessing
 import signal
 import sys
+import threading
 
 import caffe
 import numpy as np
@@ -290,6 +292,16 @@ class Files(caffe.Layer):
         from caffe.proto import caffe_pb2
         from google.protobuf import text_format
 
+        found = []
+        threads = [threading.Thread(target=lambda: found.append(caffe_pb2.Datum)) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 8 and len(set(found)) == 1, found
+        assert 'Datum' in caffe_pb2.__all__ and caffe_pb2.Phase.Value('TEST') == caffe_pb2.TEST
+        assert caffe.io.caffe_pb2 is caffe_pb2 and importlib.util.find_spec('caffe') is not None
+        import caffe.net_spec
         image = caffe.io.load_image(self.param_str)
         np.testing.assert_allclose(image[1, 2] * 255, [12, 1, 2], rtol=1e-5)
         gray = caffe.io.load_image(self.param_str, color=False)
@@ -304,6 +316,15 @@ class Files(caffe.Layer):
         transformer.set_transpose('data', (2, 0, 1))
         transformer.set_channel_swap('data', (2, 1, 0))
         transformer.set_raw_scale('data', 255)
+        for wrong in (lambda: transformer.set_mean('data', np.zeros((1,) + pixels.shape)),
+                      lambda: transformer.set_channel_swap('data', (1, 0)),
+                      lambda: transformer.set_transpose('data', (1, 0))):
+            try:
+                wrong()
+            except Exception as error:
+                assert 'input' in str(error), error
+            else:
+                raise AssertionError('does not fit')
         transformer.set_mean('data', caffe.io.blobproto_to_array(mean))
         self.made = transformer.preprocess('data', image)
         np.testing.assert_allclose(self.made.mean(1).mean(1), 0, atol=1e-4)
