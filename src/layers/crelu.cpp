@@ -1,10 +1,7 @@
 // CReLU (Shang et al. 2016): ReLU of the input, then ReLU of its negative, one after the other along
 // concat_axis, which becomes twice as long. A negative_slope is that of both.
 #include "banyan/layers/layer.hpp"
-#include "banyan/ops/basic.hpp"
-#include "banyan/ops/elementwise.hpp"
 #include "banyan/ops/functions.hpp"
-#include "banyan/ops/join.hpp"
 
 namespace banyan {
 namespace {
@@ -20,31 +17,17 @@ class CReluLayer : public Layer {
     std::vector<std::int64_t> dims(input.dims().begin(), input.dims().end());
     dims[static_cast<std::size_t>(axis)] *= 2;
     set_output(*outputs[0], Shape(dims));
-    parts_ = {input.count(0, axis), {input.count(axis), input.count(axis)}};
+    block_ = input.count(axis);
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    Context& context = *pass.context;
-    const Tensor& x = inputs[0]->data;
-    ensure_parts(context, x);
-    ops::relu_forward(context, x, slope(), positive_);
-    ops::apply_function(context, x, kNegated, negative_);
-    ops::relu_forward(context, negative_, slope(), negative_);
-    ops::join_blocks(context, {&positive_, &negative_}, parts_, outputs[0]->data);
+    ops::crelu_forward(*pass.context, inputs[0]->data, slope(), block_, outputs[0]->data);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
-    if (!propagate[0]) return;
-    Context& context = *pass.context;
-    const Tensor& x = inputs[0]->data;
-    Tensor& dx = inputs[0]->grad;
-    ensure_parts(context, x);
-    ops::split_blocks(context, outputs[0]->grad, parts_, {&positive_, &negative_});
-    ops::apply_function(context, x, kNegated, dx);
-    ops::relu_backward(context, dx, negative_, slope(), negative_);
-    ops::relu_backward(context, x, positive_, slope(), dx);
-    ops::axpby(context, -1, negative_, 1, dx);
+    if (propagate[0])
+      ops::crelu_backward(*pass.context, inputs[0]->data, outputs[0]->grad, slope(), block_, inputs[0]->grad);
   }
 
   double forward_flops(const Blobs&, const Blobs& outputs) const override {
@@ -52,17 +35,10 @@ class CReluLayer : public Layer {
   }
 
  private:
-  static constexpr ops::Function kNegated{ops::Function::Kind::affine, -1};
-
   const caffe::CReLUParameter& settings() const { return parameter_.crelu_param(); }
   double slope() const { return settings().negative_slope(); }
-  void ensure_parts(Context& context, const Tensor& x) {
-    ensure(context, positive_, x.shape(), x.dtype());
-    ensure(context, negative_, x.shape(), x.dtype());
-  }
 
-  ops::BlockParts parts_;
-  Tensor positive_, negative_;  ///< of the output, or of its gradient
+  std::int64_t block_ = 0;
 };
 
 const RegisterLayer<CReluLayer> registered_crelu("CReLU", {"rectifiers of x and of -x (Shang et al. 2016)",

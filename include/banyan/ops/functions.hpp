@@ -67,6 +67,15 @@ inline void activate(Context& context, const Activation& activation, Tensor& y) 
   }
 }
 
+/// Rectifiers of x and of -x: of each `block` elements of x, y has those of x, then those of -x, negative
+/// ones times slope.
+inline constinit Operator<void(const Tensor& x, double slope, std::int64_t block, Tensor& y)> crelu_forward{
+    "crelu_forward"};
+/// dx = dy of x's rectifier times its slope, minus the same of -x's. The slope at 0 is `slope`.
+inline constinit Operator<void(const Tensor& x, const Tensor& dy, double slope, std::int64_t block,
+                               Tensor& dx)>
+    crelu_backward{"crelu_backward"};
+
 /// y = x > 0 ? x : slope[d] * x.
 inline constinit Operator<void(const Tensor& x, const Tensor& slope, const Broadcast& over, Tensor& y)>
     prelu_forward{"prelu_forward"};

@@ -161,6 +161,34 @@ void with_functor(const Function& f, const Body& body) {
   }
 }
 
+// Element i of x is in block d.
+
+template <class T>
+struct CreluForward {
+  std::int64_t block;
+  T slope;
+  const T* x;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t d) const {
+    const T value = x[i];
+    T* const to = y + i + d * block;
+    to[0] = value > T(0) ? value : slope * value;
+    to[block] = value < T(0) ? -value : -slope * value;
+  }
+};
+template <class T>
+struct CreluBackward {
+  std::int64_t block;
+  T slope;
+  const T *x, *dy;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i, std::int64_t d) const {
+    const T value = x[i];
+    const T* const from = dy + i + d * block;
+    dx[i] = (value > T(0) ? from[0] : slope * from[0]) - (value < T(0) ? from[block] : slope * from[block]);
+  }
+};
+
 template <class T>
 struct PreluForward {
   const T* x;
@@ -228,6 +256,30 @@ void apply_slope_on(Context& context, const Tensor& seen, const Tensor& dy, cons
 }
 
 template <class Backend>
+void crelu_forward_on(Context& context, const Tensor& x, double slope, std::int64_t block, Tensor& y) {
+  require_count("crelu_forward", y, 2 * x.count());
+  if (x.count() == 0) return;
+  dispatch_float(x.dtype(), "crelu_forward", [&]<class T>() {
+    Backend::for_each_channel(
+        context, Broadcast{1, x.count() / block, block},
+        detail::CreluForward<T>{block, static_cast<T>(slope), x.data<T>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
+void crelu_backward_on(Context& context, const Tensor& x, const Tensor& dy, double slope, std::int64_t block,
+                       Tensor& dx) {
+  require_count("crelu_backward", dy, 2 * x.count());
+  require_alike("crelu_backward", x, dx);
+  if (x.count() == 0) return;
+  dispatch_float(x.dtype(), "crelu_backward", [&]<class T>() {
+    Backend::for_each_channel(
+        context, Broadcast{1, x.count() / block, block},
+        detail::CreluBackward<T>{block, static_cast<T>(slope), x.data<T>(), dy.data<T>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
 void prelu_forward_on(Context& context, const Tensor& x, const Tensor& slope, const Broadcast& over,
                       Tensor& y) {
   require_alike("prelu_forward", x, y);
@@ -266,6 +318,8 @@ struct DefineFunctions {
   DefineFunctions() {
     apply_function.define(Backend::kind, &apply_function_on<Backend>);
     apply_slope.define(Backend::kind, &apply_slope_on<Backend>);
+    crelu_forward.define(Backend::kind, &crelu_forward_on<Backend>);
+    crelu_backward.define(Backend::kind, &crelu_backward_on<Backend>);
     prelu_forward.define(Backend::kind, &prelu_forward_on<Backend>);
     prelu_backward.define(Backend::kind, &prelu_backward_on<Backend>);
   }
