@@ -188,6 +188,7 @@ std::string about_other_v1_type(const std::string& type) {
 }
 
 std::string about_missing_type(const std::string& type) {
+  if (type.empty()) return "has no type; trainer layers lists all types";
   if (const std::string other = about_other_type(type); !other.empty()) return other;
   if (may_be_layer_type(type)) return "";
   return cat("has the unknown type ", quoted(type), did_you_mean_type(type),

@@ -286,7 +286,7 @@ TEST_F(Check, ALayerWithoutATypeIsAProblemBesideOthers) {
                                    "layer { name: 'a' type: 'Mine' bottom: 'data' top: 'a' }\n"
                                    "layer { name: 'z' bottom: 'data' top: 'z' }");
   EXPECT_EQ(report.problems, 2) << report.text;
-  EXPECT_THAT(report.text, HasSubstr("layer \"z\""));
+  EXPECT_THAT(report.text, HasSubstr(":4: layer \"z\" has no type; trainer layers lists all types\n"));
 }
 
 TEST_F(Check, NothingFollowsFromALayerWhoseTypeCannotBeRead) {
