@@ -1,21 +1,14 @@
 // BilinearInterpolation: bilinear resizing of images with aligned corners, to interpolation_factor times
 // their size, or with a second input to that one's height and width (DeepLab's attention, branches of Caffe).
-#include "banyan/layers/layer.hpp"
-#include "banyan/ops/resize.hpp"
+#include "aligned_resize_layer.hpp"
 
 namespace banyan {
 namespace {
 
-class BilinearInterpolationLayer : public Layer {
+class BilinearInterpolationLayer : public AlignedResizeLayer {
  public:
   BilinearInterpolationLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options,
-              {.arity = {1, 2, 1, 1},
-               .layout = LayoutRule::follows,
-               .storage = StorageRule::sixteen_bits,
-               .backward_reads_inputs = false,
-               .backward_reads_outputs = false,
-               .differentiable_inputs = 1}) {}
+      : AlignedResizeLayer(parameter, options, {1, 2, 1, 1}) {}
 
   void setup(const Blobs& inputs, const Blobs&) override {
     if (inputs.size() == 1 && factor() < 1) refuse("interpolation_factor must be positive; found ", factor());
@@ -36,23 +29,8 @@ class BilinearInterpolationLayer : public Layer {
     set_output(*outputs[0], Shape{input[0], input[1], height, width}, inputs[0]->layout);
   }
 
-  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    ops::resize_forward(*pass.context, part_, inputs[0]->data, outputs[0]->data);
-  }
-
-  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
-                const Blobs& inputs) override {
-    if (propagate[0]) ops::resize_backward(*pass.context, part_, outputs[0]->grad, inputs[0]->grad);
-  }
-
-  double forward_flops(const Blobs&, const Blobs& outputs) const override {
-    return 4 * static_cast<double>(outputs[0]->shape.count());
-  }
-
  private:
   std::int64_t factor() const { return parameter_.bilinear_interpolation_param().interpolation_factor(); }
-
-  ops::ImagePart part_;
 };
 
 const RegisterLayer<BilinearInterpolationLayer> registered_bilinear_interpolation(

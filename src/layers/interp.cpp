@@ -3,20 +3,14 @@
 // pad_beg and pad_end, never positive, cut rows and columns off first. What is left, of length n along an
 // axis, becomes: (n - 1) / shrink_factor + 1 long with shrink_factor alone; n + (n - 1)(zoom_factor - 1) with
 // zoom_factor alone; height x width where these are given; shrunk, then zoomed with both factors.
-#include "banyan/layers/layer.hpp"
-#include "banyan/ops/resize.hpp"
+#include "aligned_resize_layer.hpp"
 
 namespace banyan {
 namespace {
 
-class InterpLayer : public Layer {
+class InterpLayer : public AlignedResizeLayer {
  public:
-  InterpLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options,
-              {.layout = LayoutRule::follows,
-               .storage = StorageRule::sixteen_bits,
-               .backward_reads_inputs = false,
-               .backward_reads_outputs = false}) {}
+  using AlignedResizeLayer::AlignedResizeLayer;
 
   void setup(const Blobs&, const Blobs&) override {
     const auto& s = settings();
@@ -44,19 +38,6 @@ class InterpLayer : public Layer {
                inputs[0]->layout);
   }
 
-  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    ops::resize_forward(*pass.context, part_, inputs[0]->data, outputs[0]->data);
-  }
-
-  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
-                const Blobs& inputs) override {
-    if (propagate[0]) ops::resize_backward(*pass.context, part_, outputs[0]->grad, inputs[0]->grad);
-  }
-
-  double forward_flops(const Blobs&, const Blobs& outputs) const override {
-    return 4 * static_cast<double>(outputs[0]->shape.count());
-  }
-
  private:
   const caffe::InterpParameter& settings() const { return parameter_.interp_param(); }
 
@@ -71,8 +52,6 @@ class InterpLayer : public Layer {
     const std::int64_t shrunk = (length - 1) / settings().shrink_factor() + 1;
     return shrunk + (shrunk - 1) * (settings().zoom_factor() - 1);
   }
-
-  ops::ImagePart part_;
 };
 
 const RegisterLayer<InterpLayer> registered_interp("Interp", {"bilinear resizing with aligned corners",

@@ -118,10 +118,8 @@ class SoftmaxLossLayer : public SoftmaxedLossLayer {
   const Tensor& weights(Context& context) {
     if (!weighted() || weights_.defined()) return weights_;
     weights_ = Tensor(context.device(), Shape{over_.channels}, dtype());
-    dispatch_float(dtype(), "class weights", [&]<class T>() {
-      const auto& listed = parameter_.loss_param().class_weighting();
-      copy_from_host(context, std::vector<T>(listed.begin(), listed.end()).data(), weights_);
-    });
+    const auto& listed = parameter_.loss_param().class_weighting();
+    set_values(context, {listed.begin(), listed.end()}, weights_);
     return weights_;
   }
 

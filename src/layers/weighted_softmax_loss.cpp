@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "banyan/ops/class_loss.hpp"
+#include "banyan/tensor/values.hpp"
 #include "softmaxed_loss_layer.hpp"
 
 namespace banyan {
@@ -64,9 +65,7 @@ class WeightedSoftmaxLossLayer : public SoftmaxedLossLayer {
       for (std::size_t i = 0; i < classes_.size(); ++i)
         factors[static_cast<std::size_t>(classes_[i])] = factors_[i];
       by_class_ = Tensor(context.device(), Shape{over_.channels}, dtype());
-      dispatch_float(dtype(), "class weights", [&]<class T>() {
-        copy_from_host(context, std::vector<T>(factors.begin(), factors.end()).data(), by_class_);
-      });
+      set_values(context, factors, by_class_);
     }
     ops::weighted_loss_forward(context, probabilities, inputs[1]->data, weights(inputs), over_, ignore_,
                                partial_, note_.on(context));

@@ -429,6 +429,9 @@ TEST_F(ImageLabelData, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal(two("rand_scale: true max_scale: 0.5", "crop_size: 4")),
               HasSubstr("the smallest first"));
   EXPECT_THAT(refusal(two("", "crop_height: 4 crop_width: 4")), HasSubstr("crop_width is not supported"));
+  std::string folder = two("", "");
+  EXPECT_THAT(refusal(folder.replace(folder.find(path("images")), path("images").size(), folder_)),
+              HasSubstr("is a folder; databases need a backend"));
   write_file(path("labels"), std::string("a_labels.png\na_labels.png\n"));
   EXPECT_THAT(refusal(two("", "")), HasSubstr("has 1 images, "));
 }

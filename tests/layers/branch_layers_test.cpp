@@ -287,6 +287,25 @@ double psi(double c, int m) {
   return (std::fmod(k, 2) == 0 ? 1 : -1) * std::cos(m * angle) - 2 * k;
 }
 
+/// Of 6 samples x for 3 classes w of 4 values each, which count with their lengths or as unit vectors.
+Values margin_scores(const Values& w, const Values& x, const Values& labels, int m, double lambda,
+                     bool with_lengths) {
+  Values scores;
+  for (std::size_t i = 0; i < 6; ++i)
+    for (std::size_t n = 0; n < 3; ++n) {
+      double product = 0, ww = 0, xx = 0;
+      for (std::size_t k = 0; k < 4; ++k) {
+        product += x[4 * i + k] * w[4 * n + k];
+        ww += w[4 * n + k] * w[4 * n + k];
+        xx += x[4 * i + k] * x[4 * i + k];
+      }
+      const double c = product / std::sqrt(ww * xx), length = std::sqrt(with_lengths ? ww * xx : xx);
+      scores.push_back(length *
+                       (labels[i] == static_cast<double>(n) ? (psi(c, m) + lambda * c) / (1 + lambda) : c));
+    }
+  return scores;
+}
+
 std::string margin(const std::string& settings) {
   return "type: 'MarginInnerProduct' margin_inner_product_param { num_output: 3 " + settings + " }";
 }
@@ -305,21 +324,7 @@ TEST(MarginInnerProduct, LowersTheScoreOfTheLabel) {
     bench.forward();
     const double lambda = 8 / std::pow(1 + 0.5 * (3 + 10 + 1), 2);
     expect_near(bench.output(1), {lambda}, 1e-15);
-    Values expected;
-    for (std::size_t i = 0; i < 6; ++i)
-      for (std::size_t n = 0; n < 3; ++n) {
-        double product = 0, ww = 0, xx = 0;
-        for (std::size_t k = 0; k < 4; ++k) {
-          product += x[4 * i + k] * w[4 * n + k];
-          ww += w[4 * n + k] * w[4 * n + k];
-          xx += x[4 * i + k] * x[4 * i + k];
-        }
-        const double c = product / std::sqrt(ww * xx);
-        expected.push_back(std::sqrt(xx) * (labels[i] == static_cast<double>(n)
-                                                ? (psi(c, m) + lambda * c) / (1 + lambda)
-                                                : c));
-      }
-    expect_near(bench.output(), expected, 1e-13);
+    expect_near(bench.output(), margin_scores(w, x, labels, m, lambda, false), 1e-13);
   }
 }
 
@@ -383,21 +388,7 @@ TEST(LargeMarginInnerProduct, LowersTheScoreOfTheLabelWhereRowsHaveAnyLength) {
     bench.forward();
     const double lambda = 8 / std::pow(1 + 0.5 * (3 + 10 + 1), 2);
     expect_near(bench.output(1), {lambda}, 1e-15);
-    Values expected;
-    for (std::size_t i = 0; i < 6; ++i)
-      for (std::size_t n = 0; n < 3; ++n) {
-        double product = 0, ww = 0, xx = 0;
-        for (std::size_t k = 0; k < 4; ++k) {
-          product += x[4 * i + k] * w[4 * n + k];
-          ww += w[4 * n + k] * w[4 * n + k];
-          xx += x[4 * i + k] * x[4 * i + k];
-        }
-        const double lengths = std::sqrt(ww * xx), c = product / lengths;
-        expected.push_back(labels[i] == static_cast<double>(n)
-                               ? (lengths * psi(c, m) + lambda * product) / (1 + lambda)
-                               : product);
-      }
-    expect_near(bench.output(0), expected, 1e-14);
+    expect_near(bench.output(0), margin_scores(w, x, labels, m, lambda, true), 1e-14);
   }
 }
 

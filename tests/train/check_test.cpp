@@ -281,6 +281,23 @@ TEST_F(Check, SizesThatAreMadeUpAreNoProblem) {
   EXPECT_THAT(wrong.text, HasSubstr("is not known here; --shape=data:N,C,H,W gives it"));
 }
 
+TEST_F(Check, SlicesOfLabelsThatAreNotThereHaveTheirSizes) {
+  const auto problems = [&](int labels) {
+    return check(cat("layer { name: 'd' type: 'ImageLabelData' top: 'data' top: 'label' "
+                     "image_label_data_param { "
+                     "image_list_path: 'none' label_list_path: 'none' batch_size: 2 label_slice { dim: ",
+                     labels,
+                     " stride: 2 offset: 1 } } transform_param { crop_size: 12 } }\n"
+                     "layer { name: 'c' type: 'Convolution' bottom: 'data' top: 'c' convolution_param { "
+                     "num_output: 3 "
+                     "kernel_size: 5 stride: 2 } }\n"
+                     "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'c' bottom: 'label' top: 'l' }"))
+        .problems;
+  };
+  EXPECT_EQ(problems(4), 0);
+  EXPECT_EQ(problems(5), 1);
+}
+
 TEST_F(Check, ALayerWithoutATypeIsAProblemBesideOthers) {
   const CheckReport report = check(std::string(kData) +
                                    "layer { name: 'a' type: 'Mine' bottom: 'data' top: 'a' }\n"

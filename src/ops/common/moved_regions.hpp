@@ -123,14 +123,8 @@ struct MovedVotes {
     const std::int64_t count =
         how.visit(how.bin(rois, offsets, at),
                   [&](const PointBetween<T>& down, const PointBetween<T>& right, std::int64_t, std::int64_t) {
-                    const auto value = [&](std::int64_t row, std::int64_t column) {
-                      return plane[(row * width + column) * step];
-                    };
-                    const T above = (1 - right.fraction) * value(down.low, right.low) +
-                                    right.fraction * value(down.low, right.high);
-                    const T below = (1 - right.fraction) * value(down.high, right.low) +
-                                    right.fraction * value(down.high, right.high);
-                    sum += (1 - down.fraction) * above + down.fraction * below;
+                    visit_between(down, right, width,
+                                  [&](std::int64_t pixel, T weight) { sum += weight * plane[pixel * step]; });
                   });
     if (count > 0) y[i] = sum / static_cast<T>(count);
   }
@@ -157,16 +151,11 @@ struct MovedVotesBackward {
         const std::int64_t count = how.count(bin);
         if (count == 0) continue;
         const T share = dy[over.output_base(region, own) + number * over.out.step()] / static_cast<T>(count);
-        how.visit(bin,
-                  [&](const PointBetween<T>& down, const PointBetween<T>& right, std::int64_t, std::int64_t) {
-                    const auto add = [&](std::int64_t row, std::int64_t column, T weight) {
-                      plane[(row * width + column) * step] += weight * share;
-                    };
-                    add(down.low, right.low, (1 - down.fraction) * (1 - right.fraction));
-                    add(down.low, right.high, (1 - down.fraction) * right.fraction);
-                    add(down.high, right.low, down.fraction * (1 - right.fraction));
-                    add(down.high, right.high, down.fraction * right.fraction);
-                  });
+        how.visit(
+            bin, [&](const PointBetween<T>& down, const PointBetween<T>& right, std::int64_t, std::int64_t) {
+              visit_between(down, right, width,
+                            [&](std::int64_t pixel, T weight) { plane[pixel * step] += weight * share; });
+            });
       }
     });
   }

@@ -151,6 +151,16 @@ struct PointBetween {
   }
 };
 
+/// The four pixels that a point lies between, in an image of that width: visit(pixel, weight).
+template <class T, class Visit>
+BANYAN_HOST_DEVICE inline void visit_between(const PointBetween<T>& y, const PointBetween<T>& x,
+                                             std::int64_t width, const Visit& visit) {
+  visit(y.low * width + x.low, (1 - y.fraction) * (1 - x.fraction));
+  visit(y.low * width + x.high, (1 - y.fraction) * x.fraction);
+  visit(y.high * width + x.low, y.fraction * (1 - x.fraction));
+  visit(y.high * width + x.high, y.fraction * x.fraction);
+}
+
 /// The points of one bin in one image, and what each pixel counts there: visit(pixel, weight).
 template <class T, class Visit>
 BANYAN_HOST_DEVICE inline void visit_points(const Regions& over, const T* roi, std::int64_t row,
@@ -164,10 +174,7 @@ BANYAN_HOST_DEVICE inline void visit_points(const Regions& over, const T* roi, s
     for (std::int64_t j = columns.begin; j < columns.end && !y.outside; ++j) {
       const PointBetween<T> x(right.at(j), over.width);
       if (x.outside) continue;
-      visit(y.low * over.width + x.low, (1 - y.fraction) * (1 - x.fraction) * share);
-      visit(y.low * over.width + x.high, (1 - y.fraction) * x.fraction * share);
-      visit(y.high * over.width + x.low, y.fraction * (1 - x.fraction) * share);
-      visit(y.high * over.width + x.high, y.fraction * x.fraction * share);
+      visit_between(y, x, over.width, [&](std::int64_t pixel, T weight) { visit(pixel, weight * share); });
     }
   }
 }
@@ -189,10 +196,7 @@ BANYAN_HOST_DEVICE inline void visit_grid_point(const Regions& over, const T* ro
   const PointBetween<T> y = grid_point(roi[2], roi[4], over, row, over.pooled_h, over.height);
   const PointBetween<T> x = grid_point(roi[1], roi[3], over, column, over.pooled_w, over.width);
   if (y.outside || x.outside) return;
-  visit(y.low * over.width + x.low, (1 - y.fraction) * (1 - x.fraction));
-  visit(y.low * over.width + x.high, (1 - y.fraction) * x.fraction);
-  visit(y.high * over.width + x.low, y.fraction * (1 - x.fraction));
-  visit(y.high * over.width + x.high, y.fraction * x.fraction);
+  visit_between(y, x, over.width, visit);
 }
 
 /// Where the values of a bin come from.

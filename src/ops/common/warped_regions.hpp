@@ -78,10 +78,7 @@ struct FourPixels {
   /// visit(pixel, weight)
   template <class Visit>
   BANYAN_HOST_DEVICE void visit(std::int64_t width, const Visit& visit) const {
-    visit(y.low * width + x.low, (1 - y.fraction) * (1 - x.fraction));
-    visit(y.low * width + x.high, (1 - y.fraction) * x.fraction);
-    visit(y.high * width + x.low, y.fraction * (1 - x.fraction));
-    visit(y.high * width + x.high, y.fraction * x.fraction);
+    visit_between(y, x, width, visit);
   }
 };
 

@@ -328,6 +328,12 @@ class Files(caffe.Layer):
         transformer.set_mean('data', caffe.io.blobproto_to_array(mean))
         self.made = transformer.preprocess('data', image)
         np.testing.assert_allclose(self.made.mean(1).mean(1), 0, atol=1e-4)
+        np.testing.assert_allclose(transformer.deprocess('data', self.made), image, atol=1e-6)
+        crops = caffe.io.oversample([image], (2, 3))
+        assert crops.shape == (10, 2, 3, 3) and (crops[3] == image[1:, 1:]).all() and (crops[5] == crops[0, :, ::-1]).all()
+        ramp = np.arange(4, dtype=np.float32).reshape(1, 4, 1)
+        assert caffe.io.resize_image(ramp, (1, 2)).ravel().tolist() == [0.5, 2.5]
+        assert caffe.io.resize_image(ramp, (2, 8), 0)[1].ravel().tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
         net = text_format.Parse("layer { name: 'a' type: 'Data' include { phase: TEST } }", caffe_pb2.NetParameter())
         assert net.layer[0].include[0].phase == caffe_pb2.TEST and caffe_pb2.TEST == caffe.TEST
         try:
