@@ -64,8 +64,8 @@ class SoftmaxLossLayer : public SoftmaxedLossLayer {
     const ops::IgnoreLabel ignore = selects_ ? left_out() : ignore_;
     const Tensor& divisor = selects_ && normalization_ == Normalization::valid ? selected_count_ : divisor_;
     if (smoothing_ > 0 || weighted())
-      ops::smoothed_loss_backward(*pass.context, probabilities, labels, over_, ignore, smoothing_,
-                                  weights(*pass.context), grad_loss, divisor, inputs[0]->grad);
+      ops::smoothed_loss_backward(*pass.context, probabilities, labels, weights(*pass.context), over_, ignore,
+                                  smoothing_, grad_loss, divisor, inputs[0]->grad);
     else
       ops::softmax_loss_backward(*pass.context, probabilities, labels, over_, ignore, grad_loss, divisor,
                                  inputs[0]->grad);
@@ -76,8 +76,8 @@ class SoftmaxLossLayer : public SoftmaxedLossLayer {
 
   void add_up(Context& context, const Tensor& probabilities, const Blobs& inputs) override {
     if (smoothing_ > 0 || weighted())
-      ops::smoothed_loss_forward(context, probabilities, inputs[1]->data, over_, ignore_, smoothing_,
-                                 weights(context), partial_, note_.on(context));
+      ops::smoothed_loss_forward(context, probabilities, inputs[1]->data, weights(context), over_, ignore_,
+                                 smoothing_, partial_, note_.on(context));
     else
       ops::softmax_loss_forward(context, probabilities, inputs[1]->data, over_, ignore_, partial_,
                                 note_.on(context));
@@ -114,18 +114,18 @@ class SoftmaxLossLayer : public SoftmaxedLossLayer {
 
   bool weighted() const { return parameter_.loss_param().weight_by_label_freqs(); }
 
-  /// By class; undefined if all count alike.
-  const Tensor& weights(Context& context) {
-    if (!weighted() || weights_.defined()) return weights_;
-    weights_ = Tensor(context.device(), Shape{over_.channels}, dtype());
-    const auto& listed = parameter_.loss_param().class_weighting();
-    set_values(context, {listed.begin(), listed.end()}, weights_);
-    return weights_;
+  ops::LossWeights weights(Context& context) {
+    if (weighted() && !by_class_.defined()) {
+      by_class_ = Tensor(context.device(), Shape{over_.channels}, dtype());
+      const auto& listed = parameter_.loss_param().class_weighting();
+      set_values(context, {listed.begin(), listed.end()}, by_class_);
+    }
+    return {none_, by_class_};
   }
 
   double smoothing_ = 0;
   bool selects_ = false;  ///< by thresh_ratio
-  Tensor weights_;
+  Tensor by_class_, none_;
   Tensor losses_, selected_, selected_count_, counts_;
 };
 

@@ -52,8 +52,8 @@ class WeightedSoftmaxLossLayer : public SoftmaxedLossLayer {
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
     if (!propagate[0]) return;
-    ops::weighted_loss_backward(*pass.context, probabilities_of(outputs), inputs[1]->data, weights(inputs),
-                                over_, ignore_, outputs[0]->grad, divisor_, inputs[0]->grad);
+    ops::smoothed_loss_backward(*pass.context, probabilities_of(outputs), inputs[1]->data, weights(inputs),
+                                over_, ignore_, 0, outputs[0]->grad, divisor_, inputs[0]->grad);
   }
 
  private:
@@ -67,7 +67,7 @@ class WeightedSoftmaxLossLayer : public SoftmaxedLossLayer {
       by_class_ = Tensor(context.device(), Shape{over_.channels}, dtype());
       set_values(context, factors, by_class_);
     }
-    ops::weighted_loss_forward(context, probabilities, inputs[1]->data, weights(inputs), over_, ignore_,
+    ops::smoothed_loss_forward(context, probabilities, inputs[1]->data, weights(inputs), over_, ignore_, 0,
                                partial_, note_.on(context));
   }
 

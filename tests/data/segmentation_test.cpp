@@ -8,8 +8,10 @@
 #include <cmath>
 #include <set>
 
+#include "banyan/base/text.hpp"
 #include "banyan/data/datum.hpp"
-#include "banyan/data/lmdb_writer.hpp"
+#include "banyan/data/leveldb.hpp"
+#include "banyan/data/record_writer.hpp"
 #include "data/data_test_tools.hpp"
 #include "data/source_replica.hpp"
 
@@ -388,35 +390,40 @@ TEST_F(ImageLabelData, CutsMirrorsAndScalesBothAlike) {
 
 TEST_F(ImageLabelData, ReadsTwoDatabases) {
   const Image image = numbered(3, 6, 8), labels = numbered(1, 6, 8);
-  for (const bool encoded : {true, false}) {
-    const std::string images = path(encoded ? "i1" : "i0"), classes = path(encoded ? "l1" : "l0");
-    const auto planar = [](const Image& from) {
-      std::vector<std::uint8_t> bytes;
-      for (int c = 0; c < from.channels; ++c)
-        for (int i = 0; i < from.height * from.width; ++i)
-          bytes.push_back(from.pixels[static_cast<std::size_t>(i * from.channels + c)]);
-      return bytes;
-    };
-    const auto store = [&](const std::string& folder, const Image& from) {
-      const std::vector<std::uint8_t> bytes = encoded ? encode_image(from, "png") : planar(from);
-      const std::string record =
-          encoded ? encoded_datum({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, 0)
-                  : raw_datum(from.channels, from.height, from.width, bytes.data(), 0);
-      LmdbWriter writer(folder);
-      writer.put("0", record);
-      writer.close();
-    };
-    store(images, image);
-    store(classes, labels);
-    Replica replica(
-        "name: 's' type: 'ImageLabelData' top: 'data' top: 'label' image_label_data_param { image_list_path: "
-        "'" +
-            images + "' label_list_path: '" + classes + "' backend: LMDB } transform_param { crop_size: 4 }",
-        0, 1, Phase::test);
-    replica.step();
-    EXPECT_EQ(replica.values(1)[0], 12);
-    for (std::size_t at = 0; at < 16; ++at) EXPECT_EQ(replica.values(0)[at], replica.values(1)[at]);
-  }
+  for (const bool encoded : {true, false})
+    for (const std::string backend : {"lmdb", "leveldb"}) {
+      if (backend == "leveldb" && !has_leveldb()) continue;
+      const std::string images = path(cat(backend, "_images", encoded)),
+                        classes = path(cat(backend, "_labels", encoded));
+      const auto planar = [](const Image& from) {
+        std::vector<std::uint8_t> bytes;
+        for (int c = 0; c < from.channels; ++c)
+          for (int i = 0; i < from.height * from.width; ++i)
+            bytes.push_back(from.pixels[static_cast<std::size_t>(i * from.channels + c)]);
+        return bytes;
+      };
+      const auto store = [&](const std::string& folder, const Image& from) {
+        const std::vector<std::uint8_t> bytes = encoded ? encode_image(from, "png") : planar(from);
+        const std::string record =
+            encoded ? encoded_datum({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, 0)
+                    : raw_datum(from.channels, from.height, from.width, bytes.data(), 0);
+        const auto writer = make_record_writer(backend, folder, false);
+        writer->put("0", record);
+        writer->close();
+      };
+      store(images, image);
+      store(classes, labels);
+      Replica replica(
+          "name: 's' type: 'ImageLabelData' top: 'data' top: 'label' image_label_data_param { "
+          "image_list_path: "
+          "'" +
+              images + "' label_list_path: '" + classes + "' backend: " +
+              (backend == "lmdb" ? "LMDB" : "LEVELDB") + " } transform_param { crop_size: 4 }",
+          0, 1, Phase::test);
+      replica.step();
+      EXPECT_EQ(replica.values(1)[0], 12);
+      for (std::size_t at = 0; at < 16; ++at) EXPECT_EQ(replica.values(0)[at], replica.values(1)[at]);
+    }
 }
 
 TEST_F(ImageLabelData, RefusesWhatDoesNotFit) {

@@ -115,9 +115,11 @@ TEST_P(MoreLosses, OverClasses) {
     label[1] = -3;                                  // out of range
     label[2] = static_cast<double>(over.channels);  // likewise
     const Values by_class = rounded(random_values(over.channels, 3, 0.1, 2));
-    double hinge[2] = {0, 0}, logistic = 0, infogain = 0, smoothed = 0, weighted[2] = {0, 0}, focal = 0;
+    Values given = rounded(random_values(positions, 4, 0.1, 2));
+    given[0] = 0;  // a position, and a sample, that counts for nothing
+    double hinge[2] = {0, 0}, logistic = 0, infogain = 0, focal = 0;
     Values dx_hinge[2] = {Values(p.size()), Values(p.size())}, dx_logistic(p.size()), dx_infogain(p.size()),
-           dx_smoothed(p.size()), dx_focal(p.size()), dx_weighted[2] = {Values(p.size()), Values(p.size())};
+           dx_focal(p.size());
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int64_t position = i / over.inner / over.channels * over.inner + i % over.inner;
       const auto c = static_cast<double>(i / over.inner % over.channels);
@@ -130,20 +132,12 @@ TEST_P(MoreLosses, OverClasses) {
       dx_hinge[1][static_cast<std::size_t>(i)] = -2 * t * missing * scale();
       if (c == y) logistic -= std::log(x);
       dx_logistic[static_cast<std::size_t>(i)] = c == y ? -scale() / x : 0;
-      const double wanted = (c == y ? 0.7 : 0) + 0.3 / static_cast<double>(over.channels);
-      smoothed -= wanted * std::log(x);
-      dx_smoothed[static_cast<std::size_t>(i)] = (x - wanted) * scale();
       const std::int64_t own = i + static_cast<std::int64_t>(y - c) * over.inner;
       const double q = p[static_cast<std::size_t>(own)];  // of the label
       if (c == y) focal -= 0.6 * std::pow(1 - q, 1.5) * std::log(q);
       dx_focal[static_cast<std::size_t>(i)] =
           0.6 * (std::pow(1 - q, 1.5) - 1.5 * std::sqrt(1 - q) * q * std::log(q)) * (x - (c == y ? 1 : 0)) *
           scale();
-      const double w = by_class[static_cast<std::size_t>(y)];
-      weighted[0] -= c == y ? w * std::log(x) : 0;
-      weighted[1] -= w * wanted * std::log(x);
-      dx_weighted[0][static_cast<std::size_t>(i)] = w * (x - (c == y ? 1 : 0)) * scale();
-      dx_weighted[1][static_cast<std::size_t>(i)] = w * (x - wanted) * scale();
       const auto row = gains.begin() + static_cast<std::ptrdiff_t>(y) * over.channels;
       infogain -= row[static_cast<std::ptrdiff_t>(c)] * std::log(x);
       const double sum = std::accumulate(row, row + over.channels, 0.0);
@@ -171,15 +165,39 @@ TEST_P(MoreLosses, OverClasses) {
     ops::logistic_loss_forward(context(), scores, y, over, partial, noted);
     ops::logistic_loss_backward(context(), scores, y, over, weight, by, dx);
     expect_loss(logistic, dx_logistic);
-    ops::smoothed_loss_forward(context(), scores, y, over, {}, 0.3, Tensor(), partial, noted);
-    ops::smoothed_loss_backward(context(), scores, y, over, {}, 0.3, Tensor(), weight, by, dx);
-    expect_loss(smoothed, dx_smoothed);
-    const Tensor weights = make({over.channels}, by_class);
-    for (const int smooth : {0, 1}) {
-      ops::smoothed_loss_forward(context(), scores, y, over, {}, 0.3 * smooth, weights, partial, noted);
-      ops::smoothed_loss_backward(context(), scores, y, over, {}, 0.3 * smooth, weights, weight, by, dx);
-      expect_loss(weighted[smooth], dx_weighted[smooth]);
-    }
+    // Plain and smoothed, by weights of nothing, positions and samples, with and without ones
+    // of classes.
+    const Tensor none, of_classes = make({over.channels}, by_class), of_positions = make({positions}, given),
+                       of_samples = make({over.outer}, Values(given.begin(), given.begin() + over.outer));
+    for (const int smooth : {0, 1})
+      for (const Tensor* g : {&none, &of_positions, &of_samples})
+        for (const Tensor* c : {&none, &of_classes}) {
+          const ops::LossWeights weights{*g, *c};
+          ops::smoothed_loss_forward(context(), scores, y, weights, over, {}, 0.3 * smooth, partial, noted);
+          ops::smoothed_loss_backward(context(), scores, y, weights, over, {}, 0.3 * smooth, weight, by, dx);
+          double loss = 0;
+          Values gradient(p.size());
+          for (std::int64_t i = 0; i < n; ++i) {
+            const auto at = static_cast<std::size_t>(i);
+            const std::int64_t outer = i / over.inner / over.channels,
+                               position = outer * over.inner + i % over.inner;
+            const double tag = label[static_cast<std::size_t>(position)];
+            if (tag < 0 || tag >= static_cast<double>(over.channels)) continue;
+            const bool own = tag == static_cast<double>(i / over.inner % over.channels);
+            const double wanted =
+                smooth == 1 ? (own ? 0.7 : 0) + 0.3 / static_cast<double>(over.channels) : own;
+            double w = c->defined() ? by_class[static_cast<std::size_t>(tag)] : 1;
+            if (g->defined()) w *= given[static_cast<std::size_t>(g == &of_samples ? outer : position)];
+            loss -= w * wanted * std::log(p[at]);
+            gradient[at] = w * (p[at] - wanted) * scale();
+          }
+          SCOPED_TRACE(std::to_string(smooth) +
+                       (g == &none         ? ""
+                        : g == &of_samples ? " samples"
+                                           : " positions") +
+                       (c == &none ? "" : " classes"));
+          expect_loss(loss, gradient);
+        }
     ops::focal_loss_forward(context(), scores, y, over, {}, {0.6, 1.5}, partial, noted);
     ops::focal_loss_backward(context(), scores, y, over, {}, {0.6, 1.5}, weight, by, dx);
     expect_loss(focal, dx_focal);

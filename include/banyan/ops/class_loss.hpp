@@ -14,32 +14,22 @@ inline constinit Operator<void(const Tensor& scores, const Tensor& labels, const
                                const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
     hinge_loss_backward{"hinge_loss_backward"};
 
-/// The softmax loss (loss.hpp) against probabilities in place of one class: 1 - smoothing is the label's, the
-/// rest is divided among all classes. What a position adds is multiplied by its label's weight, if the tensor
-/// `weights` (channels) is defined; valid positions count as one each, whatever their weights.
-inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
-                               const IgnoreLabel& ignore, double smoothing, const Tensor& weights,
-                               Tensor& partial, Tensor& noted)>
-    smoothed_loss_forward{"smoothed_loss_forward"};
-inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Channels& over,
-                               const IgnoreLabel& ignore, double smoothing, const Tensor& weights,
-                               const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
-    smoothed_loss_backward{"smoothed_loss_backward"};
-
-/// The softmax loss (loss.hpp) with a weight for each position, given[position], or for all positions of an
-/// outer index if there are `outer` of them; times by_class[label]. Undefined: 1. Valid positions count as
-/// one each.
+/// Weights of positions: given[position], or given[outer] if there are as many as `outer`, times
+/// by_class[label]. An undefined tensor stands for ones.
 struct LossWeights {
   const Tensor &given, &by_class;
 };
+/// The softmax loss (loss.hpp) against probabilities in place of one class: 1 - smoothing is the label's, the
+/// rest is divided among all classes. What a position adds is multiplied by its weight; valid positions count
+/// as one each, whatever their weights.
 inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const LossWeights& weights,
-                               const Channels& over, const IgnoreLabel& ignore, Tensor& partial,
-                               Tensor& noted)>
-    weighted_loss_forward{"weighted_loss_forward"};
+                               const Channels& over, const IgnoreLabel& ignore, double smoothing,
+                               Tensor& partial, Tensor& noted)>
+    smoothed_loss_forward{"smoothed_loss_forward"};
 inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const LossWeights& weights,
-                               const Channels& over, const IgnoreLabel& ignore, const Tensor& grad_loss,
-                               const Tensor& divisor, Tensor& dx)>
-    weighted_loss_backward{"weighted_loss_backward"};
+                               const Channels& over, const IgnoreLabel& ignore, double smoothing,
+                               const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
+    smoothed_loss_backward{"smoothed_loss_backward"};
 
 /// -alpha (1 - p)^gamma log(max(p, FLT_MIN)), p being the probability of the position's label (Lin et al.,
 /// "Focal Loss for Dense Object Detection", 2017), and the gradient of the scores whose softmax the

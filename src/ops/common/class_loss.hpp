@@ -56,18 +56,24 @@ struct SmoothedTarget {
   }
 };
 
-/// Of a valid label; 1 without weights.
+/// Weights of positions, with a label that is valid.
 template <class T>
-BANYAN_HOST_DEVICE inline T weight_of(const T* weights, T label) {
-  return weights == nullptr ? T(1) : weights[static_cast<std::int64_t>(label)];
-}
+struct PositionWeights {
+  const T *given, *by_class;
+  std::int64_t each;  ///< positions that one of `given` is for
+  BANYAN_HOST_DEVICE T of(std::int64_t position, T label) const {
+    const T by_label = by_class == nullptr ? T(1) : by_class[static_cast<std::int64_t>(label)];
+    return given == nullptr ? by_label : by_label * given[position / each];
+  }
+};
 
 template <class T>
 struct SmoothedLoss : ClassLossSum {
   Channels over;
   IgnoreLabel ignore;
   SmoothedTarget target;
-  const T *weights, *probabilities, *labels;
+  PositionWeights<T> weights;
+  const T *probabilities, *labels;
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
     const T label = labels[position];
     if (!counts(s, label, position, over, ignore)) return;
@@ -81,7 +87,7 @@ struct SmoothedLoss : ClassLossSum {
       }
       loss -= target.all * sum;
     }
-    s.loss += static_cast<double>(weight_of(weights, label)) * loss;
+    s.loss += static_cast<double>(weights.of(position, label)) * loss;
     s.valid += 1;
   }
 };
@@ -91,59 +97,16 @@ struct SmoothedLossBackward {
   Channels over;
   IgnoreLabel ignore;
   SmoothedTarget target;
-  const T *weights, *probabilities, *labels, *grad_loss;
-  const double* divisor;
-  T* dx;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const ElementLabel<T> at(over, labels, i);
-    const bool valid = kind_of(at.label, ignore, over.channels) == LabelKind::valid;
-    const T wanted = target.of_class<T>(at.label == static_cast<T>(at.channel));
-    const T scale = valid ? weight_of(weights, at.label) * loss_scale(grad_loss, divisor) : T(0);
-    dx[i] = valid ? (probabilities[i] - wanted) * scale : T(0);
-  }
-};
-
-/// Weights of positions, with a label that is valid.
-template <class T>
-struct PositionWeights {
-  const T *given, *by_class;
-  std::int64_t each;  ///< positions that one of `given` is for
-  BANYAN_HOST_DEVICE T of(std::int64_t position, T label) const {
-    return weight_of(by_class, label) * (given == nullptr ? T(1) : given[position / each]);
-  }
-};
-
-template <class T>
-struct WeightedLoss : ClassLossSum {
-  Channels over;
-  IgnoreLabel ignore;
-  PositionWeights<T> weights;
-  const T *probabilities, *labels;
-  BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
-    const T label = labels[position];
-    if (!counts(s, label, position, over, ignore)) return;
-    s.loss += static_cast<double>(weights.of(position, label)) *
-              loss_of_label(probabilities, label, position, over, FLT_MIN);
-    s.valid += 1;
-  }
-};
-
-template <class T>
-struct WeightedLossBackward {
-  Channels over;
-  IgnoreLabel ignore;
   PositionWeights<T> weights;
   const T *probabilities, *labels, *grad_loss;
   const double* divisor;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     const ElementLabel<T> at(over, labels, i);
-    if (kind_of(at.label, ignore, over.channels) != LabelKind::valid) {
-      dx[i] = T(0);
-      return;
-    }
-    const T wanted = at.label == static_cast<T>(at.channel) ? T(1) : T(0);
-    dx[i] = (probabilities[i] - wanted) * weights.of(at.position, at.label) * loss_scale(grad_loss, divisor);
+    const bool valid = kind_of(at.label, ignore, over.channels) == LabelKind::valid;
+    const T wanted = target.of_class<T>(at.label == static_cast<T>(at.channel));
+    const T scale = valid ? weights.of(at.position, at.label) * loss_scale(grad_loss, divisor) : T(0);
+    dx[i] = valid ? (probabilities[i] - wanted) * scale : T(0);
   }
 };
 
@@ -385,38 +348,6 @@ void hinge_loss_backward_on(Context& context, const Tensor& scores, const Tensor
   });
 }
 
-template <class Backend>
-void smoothed_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
-                              const Channels& over, const IgnoreLabel& ignore, double smoothing,
-                              const Tensor& weights, Tensor& partial, Tensor& noted) {
-  detail::require_positions("smoothed_loss_forward", probabilities, labels, over);
-  if (weights.defined()) require_count("smoothed_loss_forward, weights", weights, over.channels);
-  dispatch_float(probabilities.dtype(), "smoothed_loss_forward", [&]<class T>() {
-    Backend::reduce_all(context, over.outer * over.inner,
-                        detail::SmoothedLoss<T>{detail::class_loss_sum(over, partial, noted), over, ignore,
-                                                detail::SmoothedTarget(smoothing, over.channels),
-                                                detail::optional_data<T>(weights), probabilities.data<T>(),
-                                                labels.data<T>()});
-  });
-}
-
-template <class Backend>
-void smoothed_loss_backward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
-                               const Channels& over, const IgnoreLabel& ignore, double smoothing,
-                               const Tensor& weights, const Tensor& grad_loss, const Tensor& divisor,
-                               Tensor& dx) {
-  detail::require_positions("smoothed_loss_backward", probabilities, labels, over);
-  if (weights.defined()) require_count("smoothed_loss_backward, weights", weights, over.channels);
-  require_alike("smoothed_loss_backward", probabilities, dx);
-  dispatch_float(probabilities.dtype(), "smoothed_loss_backward", [&]<class T>() {
-    Backend::for_each(context, dx.count(),
-                      detail::SmoothedLossBackward<T>{
-                          over, ignore, detail::SmoothedTarget(smoothing, over.channels),
-                          detail::optional_data<T>(weights), probabilities.data<T>(), labels.data<T>(),
-                          grad_loss.data<T>(), divisor.data<double>(), dx.data<T>()});
-  });
-}
-
 namespace detail {
 template <class T>
 PositionWeights<T> position_weights(const LossWeights& weights, const Channels& over) {
@@ -431,28 +362,30 @@ PositionWeights<T> position_weights(const LossWeights& weights, const Channels& 
 }  // namespace detail
 
 template <class Backend>
-void weighted_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+void smoothed_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
                               const LossWeights& weights, const Channels& over, const IgnoreLabel& ignore,
-                              Tensor& partial, Tensor& noted) {
-  detail::require_positions("weighted_loss_forward", probabilities, labels, over);
-  dispatch_float(probabilities.dtype(), "weighted_loss_forward", [&]<class T>() {
+                              double smoothing, Tensor& partial, Tensor& noted) {
+  detail::require_positions("smoothed_loss_forward", probabilities, labels, over);
+  dispatch_float(probabilities.dtype(), "smoothed_loss_forward", [&]<class T>() {
     Backend::reduce_all(context, over.outer * over.inner,
-                        detail::WeightedLoss<T>{detail::class_loss_sum(over, partial, noted), over, ignore,
+                        detail::SmoothedLoss<T>{detail::class_loss_sum(over, partial, noted), over, ignore,
+                                                detail::SmoothedTarget(smoothing, over.channels),
                                                 detail::position_weights<T>(weights, over),
                                                 probabilities.data<T>(), labels.data<T>()});
   });
 }
 
 template <class Backend>
-void weighted_loss_backward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+void smoothed_loss_backward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
                                const LossWeights& weights, const Channels& over, const IgnoreLabel& ignore,
-                               const Tensor& grad_loss, const Tensor& divisor, Tensor& dx) {
-  detail::require_positions("weighted_loss_backward", probabilities, labels, over);
-  require_alike("weighted_loss_backward", probabilities, dx);
-  dispatch_float(probabilities.dtype(), "weighted_loss_backward", [&]<class T>() {
+                               double smoothing, const Tensor& grad_loss, const Tensor& divisor, Tensor& dx) {
+  detail::require_positions("smoothed_loss_backward", probabilities, labels, over);
+  require_alike("smoothed_loss_backward", probabilities, dx);
+  dispatch_float(probabilities.dtype(), "smoothed_loss_backward", [&]<class T>() {
     Backend::for_each(context, dx.count(),
-                      detail::WeightedLossBackward<T>{
-                          over, ignore, detail::position_weights<T>(weights, over), probabilities.data<T>(),
+                      detail::SmoothedLossBackward<T>{
+                          over, ignore, detail::SmoothedTarget(smoothing, over.channels),
+                          detail::position_weights<T>(weights, over), probabilities.data<T>(),
                           labels.data<T>(), grad_loss.data<T>(), divisor.data<double>(), dx.data<T>()});
   });
 }
@@ -592,8 +525,6 @@ struct DefineClassLoss {
     hinge_loss_forward.define(Backend::kind, &hinge_loss_forward_on<Backend>);
     hinge_loss_backward.define(Backend::kind, &hinge_loss_backward_on<Backend>);
     smoothed_loss_forward.define(Backend::kind, &smoothed_loss_forward_on<Backend>);
-    weighted_loss_forward.define(Backend::kind, &weighted_loss_forward_on<Backend>);
-    weighted_loss_backward.define(Backend::kind, &weighted_loss_backward_on<Backend>);
     focal_loss_forward.define(Backend::kind, &focal_loss_forward_on<Backend>);
     focal_loss_backward.define(Backend::kind, &focal_loss_backward_on<Backend>);
     logistic_loss_forward.define(Backend::kind, &logistic_loss_forward_on<Backend>);

@@ -98,19 +98,21 @@ struct LossGradient {
   Channels over;
   IgnoreLabel ignore;
   T own, other;  ///< wanted of the label's class and of the others
-  const T *weights, *probabilities, *labels;
+  detail::PositionWeights<T> weights;
+  const T *probabilities, *labels;
   T scale;
   T* dx;
 
-  template <bool kWeighted>
-  T factor(T label) const {
+  template <bool kByClass>
+  T factor(T label, T given) const {
     const bool valid = detail::kind_of(label, ignore, over.channels) == detail::LabelKind::valid;
-    const T weight = kWeighted ? weights[valid ? static_cast<std::int64_t>(label) : 0] : T(1);
-    return valid ? weight * scale : T(0);
+    const T weight = kByClass ? weights.by_class[valid ? static_cast<std::int64_t>(label) : 0] : T(1);
+    return valid ? weight * given * scale : T(0);
   }
-  template <bool kWeighted>
+  template <bool kByClass, bool kGiven>
   void row(std::int64_t position) const {
-    const T label = labels[position], by = factor<kWeighted>(label);
+    const T label = labels[position];
+    const T by = factor<kByClass>(label, kGiven ? weights.given[position] : T(1));
     const T* p = probabilities + position * over.channels;
     T* to = dx + position * over.channels;
     if (by == T(0)) return void(std::fill_n(to, over.channels, T(0)));
@@ -120,35 +122,37 @@ struct LossGradient {
     for (std::int64_t c = 0; c < over.channels; ++c) to[c] = (p[c] - rest) * by;
     to[hit] = at_label;
   }
-  template <bool kWeighted>
+  template <bool kByClass, bool kGiven>
   void plane(std::int64_t index) const {
     const LossGradient f = *this;  // so that it is not reloaded after each store
     const auto channel = static_cast<T>(index % f.over.channels);
-    const T* label = f.labels + index / f.over.channels * f.over.inner;
+    const std::int64_t outer = index / f.over.channels;
+    const T* label = f.labels + outer * f.over.inner;
     const T* p = f.probabilities + index * f.over.inner;
+    const std::int64_t step = f.weights.each == 1 ? 1 : 0;
+    const T* given = kGiven ? f.weights.given + (step == 1 ? outer * f.over.inner : outer) : nullptr;
     T* to = f.dx + index * f.over.inner;
 #pragma omp simd
     for (std::int64_t i = 0; i < f.over.inner; ++i) {
-      const T by = f.template factor<kWeighted>(label[i]);
+      const T by = f.template factor<kByClass>(label[i], kGiven ? given[i * step] : T(1));
       const T gradient = (p[i] - (label[i] == channel ? f.own : f.other)) * by;
       to[i] = by == T(0) ? T(0) : gradient;
     }
   }
-  template <bool kWeighted>
+  template <bool kByClass, bool kGiven>
   void run(int threads) const {
     const bool rows = over.inner == 1;
 #pragma omp parallel for num_threads(threads) schedule(static)
     for (std::int64_t i = 0; i < over.outer * (rows ? 1 : over.channels); ++i)
-      rows ? row<kWeighted>(i) : plane<kWeighted>(i);
+      rows ? row<kByClass, kGiven>(i) : plane<kByClass, kGiven>(i);
   }
 };
 
 void smoothed_loss_backward_on_cpu(Context& context, const Tensor& probabilities, const Tensor& labels,
-                                   const Channels& over, const IgnoreLabel& ignore, double smoothing,
-                                   const Tensor& weights, const Tensor& grad_loss, const Tensor& divisor,
-                                   Tensor& dx) {
+                                   const LossWeights& weights, const Channels& over,
+                                   const IgnoreLabel& ignore, double smoothing, const Tensor& grad_loss,
+                                   const Tensor& divisor, Tensor& dx) {
   detail::require_positions("smoothed_loss_backward", probabilities, labels, over);
-  if (weights.defined()) require_count("smoothed_loss_backward, weights", weights, over.channels);
   require_alike("smoothed_loss_backward", probabilities, dx);
   const int threads = CpuBackend::threads_for(context, dx.count());
   const detail::SmoothedTarget target(smoothing, over.channels);
@@ -157,7 +161,7 @@ void smoothed_loss_backward_on_cpu(Context& context, const Tensor& probabilities
                       ignore,
                       target.of_class<T>(true),
                       target.of_class<T>(false),
-                      detail::optional_data<T>(weights),
+                      detail::position_weights<T>(weights, over),
                       probabilities.data<T>(),
                       labels.data<T>(),
                       T(0),
@@ -166,7 +170,11 @@ void smoothed_loss_backward_on_cpu(Context& context, const Tensor& probabilities
     const double* by = divisor.data<double>();
     context.run([=]() mutable {
       f.scale = detail::loss_scale(grad, by);
-      f.weights == nullptr ? f.template run<false>(threads) : f.template run<true>(threads);
+      const bool by_class = f.weights.by_class != nullptr;
+      if (f.weights.given == nullptr)
+        by_class ? f.template run<true, false>(threads) : f.template run<false, false>(threads);
+      else
+        by_class ? f.template run<true, true>(threads) : f.template run<false, true>(threads);
     });
   });
 }
@@ -174,8 +182,9 @@ void smoothed_loss_backward_on_cpu(Context& context, const Tensor& probabilities
 void softmax_loss_backward_on_cpu(Context& context, const Tensor& probabilities, const Tensor& labels,
                                   const Channels& over, const IgnoreLabel& ignore, const Tensor& grad_loss,
                                   const Tensor& divisor, Tensor& dx) {
-  smoothed_loss_backward_on_cpu(context, probabilities, labels, over, ignore, 0, Tensor(), grad_loss, divisor,
-                                dx);
+  const Tensor none;
+  smoothed_loss_backward_on_cpu(context, probabilities, labels, {none, none}, over, ignore, 0, grad_loss,
+                                divisor, dx);
 }
 
 const Define define_softmax_forward(softmax_forward, DeviceKind::cpu, &softmax_forward_on_cpu);
