@@ -10,6 +10,7 @@
 #include "banyan/base/number.hpp"
 #include "banyan/data/video.hpp"
 #include "data/frame_files.hpp"
+#include "data/video_file.hpp"
 
 namespace banyan::data {
 
@@ -35,11 +36,13 @@ class ClipReader : public RecordReader {
 
   void fetch(std::uint64_t position, Record& record) override {
     const Clip& clip = (*clips_)[position];
-    const int rate = rate_of(clip, record.item);
-    const int first = first_of(clip, rate, record.item);
+    if (options_.files) open(options_.root_folder + clip.folder);
+    rate_ = rate_of(clip, record.item);
+    first_ = first_of(clip, rate_, record.item);
     files_.clear(record);
-    for (int f = 0; f < options_.length; ++f)
-      files_.add(options_.root_folder + clip.folder + "/" + frame_name(kClipFrames, first + f * rate, 'x'),
+    record.stored = {};  // a file is read while it is decoded
+    for (int f = 0; !options_.files && f < options_.length; ++f)
+      files_.add(options_.root_folder + clip.folder + "/" + frame_name(kClipFrames, first_ + f * rate_, 'x'),
                  record);
     record.label = clip.label;
     record.labels = clip.labels;
@@ -47,9 +50,14 @@ class ClipReader : public RecordReader {
   }
 
   void decode(Record& record) override {
-    files_.decode(record, ColorMode::bgr, options_.new_height, options_.new_width, [&](int f) {
-      return FrameChannels{f, options_.length};
+    const auto place = [&](int f) { return FrameChannels{f, options_.length}; };
+    if (!options_.files)
+      return files_.decode(record, ColorMode::bgr, options_.new_height, options_.new_width, place);
+    video_->read(first_, rate_, options_.length, [&](int f, Image& frame) {
+      files_.take(record, frame, f, options_.length, ColorMode::bgr, options_.new_height, options_.new_width,
+                  place(f));
     });
+    record.show_image();
   }
 
   std::string describe(std::uint64_t position) override {
@@ -58,27 +66,48 @@ class ClipReader : public RecordReader {
   }
 
  private:
+  /// Clips of one video often follow each other.
+  void open(const std::string& path) {
+    if (path == path_) return;
+    path_.clear();
+    video_ = open_video_file(path);
+    path_ = path;
+  }
+  /// How many frames the clip's video has, where its first one is drawn.
+  std::int64_t frames_of(const Clip& clip) const { return options_.files ? video_->frames() : clip.first; }
+
   std::uint32_t draw(std::uint64_t item, std::uint64_t which, int below) const {
     return ops::philox(options_.key.key(), item, which).v[0] % static_cast<std::uint32_t>(below);
   }
   /// Where the number of frames is known, none is drawn with which the clip would not fit.
   int rate_of(const Clip& clip, std::uint64_t item) const {
     if (options_.most_rate == 0 || !options_.random) return options_.rate * clip.rate;
-    const int most = options_.draws_first
-                         ? std::min(options_.most_rate, clip.first / (options_.length * clip.rate))
-                         : options_.most_rate;
-    return clip.rate * (1 + static_cast<int>(draw(item, 0, most)));
+    const std::int64_t most =
+        options_.draws_first
+            ? std::min<std::int64_t>(options_.most_rate,
+                                     frames_of(clip) / (std::int64_t{options_.length} * clip.rate))
+            : options_.most_rate;
+    return clip.rate *
+           (1 + static_cast<int>(draw(item, 0, static_cast<int>(std::max<std::int64_t>(most, 1)))));
   }
   int first_of(const Clip& clip, int rate, std::uint64_t item) const {
     if (!options_.draws_first) return clip.first;
-    if (!options_.random) return 1;
-    return 1 + static_cast<int>(draw(item, 1, clip.first - options_.length * rate + 1));
+    const int begin = options_.files ? 0 : 1;
+    if (!options_.random) return begin;
+    const std::int64_t places = frames_of(clip) - std::int64_t{options_.length} * rate + 1;
+    if (places < 1)
+      bad_input("a clip of ", options_.length, " frames, each ", rate, " after the one before, needs ",
+                std::int64_t{options_.length} * rate, "; the video has ", frames_of(clip));
+    return begin + static_cast<int>(draw(item, 1, static_cast<int>(std::min<std::int64_t>(places, 1 << 30))));
   }
 
   std::string name_;
   std::shared_ptr<const std::vector<Clip>> clips_;
   ClipOptions options_;
   FrameFiles files_;
+  std::unique_ptr<VideoFile> video_;  ///< that of path_
+  std::string path_;
+  int first_ = 0, rate_ = 1;  ///< of the clip that was fetched
 };
 
 class ClipSource : public RecordSource {
@@ -138,19 +167,20 @@ std::vector<Clip> read_clip_list(const std::string& path, const ClipOptions& opt
       const auto value = number_in<int>(fields[i]);
       return value && *value >= least ? value : std::nullopt;
     };
-    const auto first = field(0, 0, options.draws_first ? 1 : 0), rate = field(2, 1, 1);
+    const bool counts = options.draws_first && !options.files;
+    const auto first = field(0, 0, counts ? 1 : 0), rate = field(2, 1, 1);
     clip.labels.assign(static_cast<std::size_t>(options.labels), 0);
     const bool several = options.labels > 0;
     const auto label = several ? std::optional(0) : field(1, 0, std::numeric_limits<int>::min());
     const auto overlap = number_in<float>(fields.size() > 3 ? fields[3] : "0");
     if (fields.size() < 2 || fields.size() > 4 || !first || !label || !rate || !overlap ||
         !std::isfinite(*overlap))
-      refuse("expected \"folder ", options.draws_first ? "frames" : "first_frame",
+      refuse("expected \"", options.files ? "file " : "folder ", counts ? "frames" : "first_frame",
              several ? " labels" : " label",
              options.overlaps ? " sampling_rate overlap\"" : "\", and perhaps a sampling_rate");
     if (options.overlaps && fields.size() < 4)
-      refuse(
-          "expected \"folder first_frame label sampling_rate overlap\", since the layer has three outputs");
+      refuse("expected \"", options.files ? "file" : "folder",
+             " first_frame label sampling_rate overlap\", since the layer has three outputs");
     if (several && !read_label_set(fields[1], clip.labels))
       refuse("expected labels from 0 to ", options.labels - 1, ", as in \"1,4,7\"");
     clip.first = *first;
@@ -160,7 +190,7 @@ std::vector<Clip> read_clip_list(const std::string& path, const ClipOptions& opt
     // In tests, and where none is drawn, the rate is that of the options.
     const bool jitters = options.most_rate > 0 && options.random;
     const std::int64_t step = std::int64_t{clip.rate} * (jitters ? 1 : options.rate);
-    if (options.draws_first && clip.first / options.length < step)
+    if (counts && clip.first / options.length < step)
       refuse("a clip of ", options.length, " frames, each ", step, " after the one before, needs ",
              options.length * step);
     const std::int64_t longest = std::int64_t{clip.rate} * std::max(options.rate, options.most_rate);

@@ -286,8 +286,6 @@ std::string Complaints::unknown_value(const std::string& value, const std::strin
   }
   const std::string words = cat("unknown value ", quoted(value, 60), " for ", quoted(field, 60)),
                     near = did_you_mean(value, known);
-  if (const std::string reason = about_other_value(field, value); !reason.empty())
-    return cat(words, ": ", reason, "; known values: ", join(known, ", "));
   return known.empty() ? words : cat(words, near, "; known values: ", join(known, ", "));
 }
 

@@ -8,21 +8,21 @@ struct OtherField {
   const char *message, *field, *reason;
 };
 constexpr const char* kSparse =
-    "it is of caffe-jacinto, which sets small weights to 0 while it trains; here all weights are trained";
+    "it is of caffe-jacinto, which with sparse_mode: SPARSE_INC sets more and more small weights to 0 while "
+    "it "
+    "trains; here sparse_mode: SPARSE_UPDATE keeps those that are 0";
 constexpr OtherField kOtherFields[] = {
     {"DropoutParameter", "scale_test",
      "no description says what the branch that has it computes; scale_train: false (BVLC's opencl branch) "
      "multiplies tests by 1 - dropout_ratio in place of training by its inverse"},
     {"ROIPoolingParameter", "pooled_size",
      "it is Intel's, for maps with three spatial axes; pooled_h and pooled_w are the sizes for two"},
-    {"SolverParameter", "display_sparsity", kSparse},
     {"SolverParameter", "multinode_param",
      "it is Intel's, for its servers of parameters; trainer --uplink=mpi and --parameter_server join "
      "machines"},
     {"SolverParameter", "solver_trace_param",
      "it is a branch's; trainer --metrics=FOLDER writes the figures of a run, --trace=FILE where its time "
      "goes"},
-    {"SolverParameter", "sparse_mode", kSparse},
     {"SolverParameter", "sparsity_start_factor", kSparse},
     {"SolverParameter", "sparsity_start_iter", kSparse},
     {"SolverParameter", "sparsity_step_factor", kSparse},
@@ -32,26 +32,11 @@ constexpr OtherField kOtherFields[] = {
      "it is of an early Caffe; lr_policy: \"plateau\" lowers the rate when the loss does not fall any more"},
 };
 
-/// The same of values of enumerations.
-struct OtherValue {
-  const char *field, *value, *reason;
-};
-constexpr OtherValue kOtherValues[] = {
-    {"pool", "MIN",
-     "it is a branch's; a Power layer with scale: -1 before and after a Pooling with pool: MAX computes it"},
-};
-
 }  // namespace
 
 std::string about_other_field(const std::string& message, const std::string& field) {
   for (const OtherField& other : kOtherFields)
     if (message == other.message && field == other.field) return other.reason;
-  return "";
-}
-
-std::string about_other_value(const std::string& field, const std::string& value) {
-  for (const OtherValue& other : kOtherValues)
-    if (field == other.field && value == other.value) return other.reason;
   return "";
 }
 

@@ -9,7 +9,4 @@ namespace banyan::io {
 /// Why a message has no such field, or what takes its place; "" for a field that nobody knows.
 std::string about_other_field(const std::string& message, const std::string& field);
 
-/// The same of a value of an enumeration.
-std::string about_other_value(const std::string& field, const std::string& value);
-
 }  // namespace banyan::io

@@ -105,11 +105,13 @@ constexpr std::pair<V1LayerParameter::LayerType, const char*> kTypesOfBranches[]
 
 template <class DataSettings>
 bool has_transform(const DataSettings& data) {
-  return data.has_scale() || data.has_mean_file() || data.has_crop_size() || data.has_mirror();
+  return data.has_scale() || data.has_mean_file() || data.has_crop_size() || data.has_mirror() ||
+         data.has_transform_param();
 }
 
 template <class DataSettings>
 void move_transform(DataSettings& data, caffe::TransformationParameter& transform) {
+  if (data.has_transform_param()) transform.MergeFrom(data.transform_param());
   if (data.has_scale()) transform.set_scale(data.scale());
   if (data.has_mean_file()) transform.set_mean_file(data.mean_file());
   if (data.has_crop_size()) transform.set_crop_size(data.crop_size());
@@ -118,6 +120,7 @@ void move_transform(DataSettings& data, caffe::TransformationParameter& transfor
   data.clear_mean_file();
   data.clear_crop_size();
   data.clear_mirror();
+  data.clear_transform_param();
 }
 
 bool needs_transform(const V1LayerParameter& layer) {
@@ -197,8 +200,8 @@ void warn_of_idle_settings(const caffe::NetParameter& net, const std::string& or
                       (type == "WindowData" && has_transform(layer.window_data_param()));
     if (!idle) continue;
     log_warning(cat(origin, ": layer \"", layer.name(),
-                    "\": scale, mean_file, crop_size and mirror have no effect there; "
-                    "write them in transform_param"));
+                    "\": scale, mean_file, crop_size, mirror and transform_param have no effect "
+                    "there; write them in the layer's transform_param"));
   }
 }
 
@@ -368,6 +371,10 @@ void upgrade_net(caffe::NetParameter& net, const std::string& origin) {
   if (needs_dialect_upgrade(net)) {
     net = upgrade_dialects(std::move(net), origin);
     log_info(origin + ": wrote layers of branches as those that they stand for");
+  }
+  if (needs_param_bottoms_upgrade(net)) {
+    net = upgrade_param_bottoms(std::move(net), origin);
+    log_info(origin + ": made parameters of the bottoms that hold them");
   }
   if (needs_frcnn_upgrade(net)) {
     net = upgrade_frcnn(std::move(net), origin);

@@ -171,12 +171,11 @@ bool has_holes(const caffe::LayerParameter& layer) {
   return s.has_hole() || s.has_hole_h() || s.has_hole_w();
 }
 
-/// BVLC's opencl branch writes layers of finished nets as one; only that of a convolution and a ReLU has a
-/// translation.
+/// BVLC's opencl branch writes layers of finished nets as one; only those of a convolution and a ReLU, and of
+/// an LRN and a maximum Pooling, have a translation.
 void refuse_fusion(const caffe::LayerParameter& layer, const std::string& origin) {
   using Convolution = caffe::ConvolutionParameter;
   const Convolution& conv = layer.convolution_param();
-  const caffe::LRNParameter& lrn = layer.lrn_param();
   const auto refuse = [&](const auto&... why) {
     bad_input(origin, ": layer ", quoted(layer.name()), " (", layer.type(), "): ", why...);
   };
@@ -188,10 +187,10 @@ void refuse_fusion(const caffe::LayerParameter& layer, const std::string& origin
     refuse(
         "settings of another layer in convolution_param belong to a fuse_type of BVLC's opencl branch; "
         "write a layer with them");
-  if (lrn.fuse_type() != caffe::LRNParameter::UNFUSED || lrn.has_pooling_param())
+  if (layer.lrn_param().has_pooling_param())
     refuse(
-        "fuse_type and pooling_param in lrn_param (BVLC's opencl branch) are not supported; write a Pooling "
-        "layer after the LRN");
+        "pooling_param in lrn_param belongs to fuse_type: FUSED_POOL_MAX; write a Pooling layer after the "
+        "LRN");
 }
 
 struct FusedRelu {

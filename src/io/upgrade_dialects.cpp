@@ -29,10 +29,21 @@ bool is_local(const std::string& type) {
   return type == "LocalWeightedConvolution" || type == "LocallyConnected";
 }
 
+/// Of branches; the largest of the negated values is the smallest, negated.
+bool is_minimum(const caffe::LayerParameter& layer) {
+  return layer.type() == "Pooling" && layer.pooling_param().pool() == caffe::PoolingParameter::MIN;
+}
+
+/// BVLC's opencl branch writes a maximum Pooling into the LRN before it.
+bool pools_after(const caffe::LayerParameter& layer) {
+  return layer.type() == "LRN" && layer.lrn_param().fuse_type() == caffe::LRNParameter::FUSED_POOL_MAX;
+}
+
 bool is_dialect(const caffe::LayerParameter& layer) {
   constexpr std::array<std::string_view, 4> kTypes{"ConvolutionReLU", "DenseBlock", "ReLUPooling",
                                                    "XCLProgram"};
   const std::string& type = layer.type();
+  if (is_minimum(layer) || pools_after(layer)) return true;
   return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end() || is_local(type) ||
          without_ristretto(type) != type;
 }
@@ -48,6 +59,8 @@ class DialectUpgrade {
     } else if (type == "DenseBlock") {
       write_out_dense_block(layer, origin_, layers_);
     } else {
+      if (is_minimum(layer) && layer.bottom_size() == 1 && layer.top_size() == 1) return take_minimum(layer);
+      if (pools_after(layer) && layer.top_size() == 1) return take_pooled(layer);
       if (type == "ReLUPooling") add_relu(layer);
       if (type == "ConvolutionReLU") fuse_relu(layer);
       if (is_local(type)) become_local(layer);
@@ -65,6 +78,46 @@ class DialectUpgrade {
     log_warning(cat(origin_, ": layer ", quoted(layer.name()), " (", layer.type(), ")", parts...));
   }
 
+  /// A layer where `by` is.
+  caffe::LayerParameter& add(const caffe::LayerParameter& by, const char* ending, const char* type,
+                             const std::string& bottom, const std::string& top) {
+    caffe::LayerParameter& layer = *layers_.Add();
+    layer.set_name(by.name() + ending);
+    layer.set_type(type);
+    layer.add_bottom(bottom);
+    layer.add_top(top);
+    *layer.mutable_include() = by.include();
+    *layer.mutable_exclude() = by.exclude();
+    if (by.has_phase()) layer.set_phase(by.phase());
+    return layer;
+  }
+
+  void take_minimum(caffe::LayerParameter& pooling) {
+    const std::string negated = pooling.name() + "_negated", largest = pooling.name() + "_maximum";
+    add(pooling, "_negated", "Power", pooling.bottom(0), negated).mutable_power_param()->set_scale(-1);
+    caffe::LayerParameter& maximum = *layers_.Add();
+    maximum = pooling;
+    maximum.set_bottom(0, negated);
+    maximum.set_top(0, largest);
+    maximum.mutable_pooling_param()->set_pool(caffe::PoolingParameter::MAX);
+    maximum.clear_loss_weight();
+    caffe::LayerParameter& minimum = add(pooling, "_minimum", "Power", largest, pooling.top(0));
+    minimum.mutable_power_param()->set_scale(-1);
+    *minimum.mutable_loss_weight() = pooling.loss_weight();
+  }
+
+  void take_pooled(caffe::LayerParameter& lrn) {
+    const std::string top = lrn.top(0), between = lrn.name() + "_unpooled";
+    caffe::PoolingParameter settings;
+    settings.Swap(lrn.mutable_lrn_param()->mutable_pooling_param());
+    lrn.mutable_lrn_param()->clear_pooling_param();
+    lrn.mutable_lrn_param()->clear_fuse_type();
+    lrn.set_top(0, between);
+    caffe::LayerParameter& kept = *layers_.Add();
+    kept = lrn;
+    add(lrn, "_pooled", "Pooling", between, top).mutable_pooling_param()->Swap(&settings);
+  }
+
   static void fuse_relu(caffe::LayerParameter& layer) {
     caffe::ConvolutionParameter& settings = *layer.mutable_convolution_param();
     settings.set_relu(true);
@@ -75,15 +128,9 @@ class DialectUpgrade {
   /// Of the pooling's input, which others may read as it is.
   void add_relu(caffe::LayerParameter& pooling) {
     if (pooling.bottom_size() != 1) return;  // Pooling refuses it
-    caffe::LayerParameter& relu = *layers_.Add();
-    relu.set_name(pooling.name() + "_relu");
-    relu.set_type("ReLU");
-    relu.add_bottom(pooling.bottom(0));
-    relu.add_top(pooling.name() + "_relu");
+    caffe::LayerParameter& relu = add(pooling, "_relu", "ReLU", pooling.bottom(0), pooling.name() + "_relu");
     if (pooling.has_relu_param()) relu.mutable_relu_param()->Swap(pooling.mutable_relu_param());
     pooling.clear_relu_param();
-    *relu.mutable_include() = pooling.include();
-    *relu.mutable_exclude() = pooling.exclude();
     pooling.set_bottom(0, relu.top(0));
   }
 

@@ -9,9 +9,16 @@
 namespace banyan::io {
 namespace {
 
+/// NVIDIA's names before 0.17.
+bool has_early_transform(const caffe::LayerParameter& layer) {
+  const caffe::TransformationParameter& s = layer.transform_param();
+  return s.has_var_sz_img_rand_resize_lower() || s.has_var_sz_img_rand_resize_upper() ||
+         s.has_var_sz_img_rand_crop() || s.has_var_sz_img_center_crop();
+}
+
 bool has_other_message(const caffe::LayerParameter& layer) {
   return layer.has_convolution3d_param() || layer.has_deformable_convolution_param() ||
-         layer.has_pooling3d_param() || layer.has_softmaxloss_param();
+         layer.has_pooling3d_param() || layer.has_softmaxloss_param() || has_early_transform(layer);
 }
 
 class MessageUpgrade {
@@ -35,6 +42,7 @@ class MessageUpgrade {
       layer_.clear_pooling3d_param();
     }
     if (layer_.has_softmaxloss_param()) softmax_loss();
+    if (has_early_transform(layer_)) transform();
   }
 
  private:
@@ -44,6 +52,24 @@ class MessageUpgrade {
   }
   [[noreturn]] void refuse_both(const char* theirs, const char* ours) const {
     refuse(theirs, " is a branch's name of ", ours, "; give one of the two");
+  }
+
+  /// crop_size cuts anywhere in training and the centre in tests, which the two crops were for.
+  void transform() const {
+    caffe::TransformationParameter& s = *layer_.mutable_transform_param();
+    const bool crops = s.has_var_sz_img_rand_crop() || s.has_var_sz_img_center_crop();
+    if ((s.has_var_sz_img_rand_crop() && s.has_var_sz_img_center_crop()) || (crops && s.has_crop_size()))
+      refuse(
+          "var_sz_img_rand_crop and var_sz_img_center_crop are earlier names of crop_size; give one of the "
+          "three");
+    if (s.has_var_sz_img_rand_resize_lower()) s.set_img_rand_resize_lower(s.var_sz_img_rand_resize_lower());
+    if (s.has_var_sz_img_rand_resize_upper()) s.set_img_rand_resize_upper(s.var_sz_img_rand_resize_upper());
+    if (crops)
+      s.set_crop_size(s.has_var_sz_img_rand_crop() ? s.var_sz_img_rand_crop() : s.var_sz_img_center_crop());
+    s.clear_var_sz_img_rand_resize_lower();
+    s.clear_var_sz_img_rand_resize_upper();
+    s.clear_var_sz_img_rand_crop();
+    s.clear_var_sz_img_center_crop();
   }
 
   void softmax_loss() const {

@@ -31,6 +31,38 @@ void become_crop(caffe::LayerParameter& layer) {
   layer.set_type("Crop");
 }
 
+/// Everything below and to the right of the second input's size is cut off.
+void become_corner_crop(caffe::LayerParameter& layer) {
+  caffe::CropParameter& s = *layer.mutable_crop_param();
+  if (s.has_blob_name()) layer.add_bottom(s.blob_name());
+  s.clear_blob_name();
+  layer.set_type("Crop");
+}
+
+/// caffe-jacinto's: its other layer with these settings reads databases.
+void become_image_label_data(caffe::LayerParameter& layer) {
+  layer.mutable_image_label_data_param()->clear_backend();
+  layer.set_type("ImageLabelData");
+}
+
+void become_dummy_data(caffe::LayerParameter& layer) {
+  const caffe::RandVecParameter from = layer.randvec_param();
+  caffe::DummyDataParameter& to = *layer.mutable_dummy_data_param();
+  caffe::BlobShape& shape = *to.add_shape();
+  shape.add_dim(from.batch_size());
+  shape.add_dim(from.dim());
+  if (from.height() > 0 || from.width() > 0) {
+    shape.add_dim(std::max(1u, from.height()));
+    shape.add_dim(std::max(1u, from.width()));
+  }
+  caffe::FillerParameter& filler = *to.add_data_filler();
+  filler.set_type("uniform");
+  filler.set_min(from.lower());
+  filler.set_max(from.upper());
+  layer.clear_randvec_param();
+  layer.set_type("DummyData");
+}
+
 /// What its readers would have got stays unread, instead of becoming an output of the net.
 void become_silence(caffe::LayerParameter& layer) {
   layer.clear_mat_write_param();
@@ -195,6 +227,9 @@ Become other_form(const caffe::LayerParameter& layer) {
   if (type == "ReLU6" && layer.relu_param().negative_slope() == 0) return become_clip;
   if (type == "Norm" || type == "L2Normalize" || type == "Normalization") return become_normalize;
   if (type == "AutoCrop") return become_crop;
+  if (type == "SimpleCrop") return become_corner_crop;
+  if (type == "RandVec") return become_dummy_data;
+  if (type == "ImageLabelListData") return become_image_label_data;
   if (type == "MatWrite") return become_silence;
   if (type == "ImageLabelmapData") return become_image_seg_data;
   if (type == "CCCP") return become_pointwise;

@@ -159,6 +159,8 @@ ops::PoolingMethod PoolingLayer::method() const {
 void PoolingLayer::setup(const Blobs& inputs, const Blobs& outputs) {
   if (!settings().avg_include_pad() && settings().pool() != caffe::PoolingParameter::AVE)
     refuse("avg_include_pad: false is for pool: AVE only");
+  if (settings().pool() == caffe::PoolingParameter::MIN)
+    refuse("pool: MIN is written as Power, Pooling and Power while a file is read");
   if (settings().axis() != 1) refuse("pooling_param.axis other than 1 is not supported");
   if (settings().has_round_mode() &&
       rounds_up() != (settings().round_mode() == caffe::PoolingParameter::CEIL))

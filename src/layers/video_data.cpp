@@ -1,9 +1,12 @@
 // VideoData: snippets of videos that are folders of frames, named in a list (yjxiong's Caffe), or clips of
-// such videos, whose list names where each begins (C3D).
+// such videos or of video files, whose list names where each begins (C3D); or the frames of one video file,
+// as images that transform_param resizes and changes as in AnnotatedData (SSD, NVIDIA).
 #include <algorithm>
 
+#include "banyan/data/annotated.hpp"
 #include "banyan/data/clips.hpp"
 #include "banyan/data/video.hpp"
+#include "data/video_file.hpp"
 #include "layers/source_layer.hpp"
 
 namespace banyan {
@@ -19,9 +22,7 @@ class VideoDataLayer : public SourceLayer {
  protected:
   Settings settings() const override {
     const caffe::VideoDataParameter& from = parameter().video_data_param();
-    if (from.has_video_type() || from.has_device_id() || from.has_video_file() || from.has_skip_frames())
-      refuse("video_data_param",
-             "asks for a camera or a video file, which are not supported: extract frames");
+    if (shows_file()) return file_settings();
     if (data::lists_clips(parameter())) return clip_settings();
     const auto refuse_field = [this](const char* field, const std::string& why) {
       refuse(std::string("video_data_param.") + field, why);
@@ -56,15 +57,18 @@ class VideoDataLayer : public SourceLayer {
   }
 
   void check_transform() const override {
-    if (data::lists_clips(parameter()))
+    if (shows_file())
+      data::check_annotated(parameter().transform_param(), {}, name());
+    else if (data::lists_clips(parameter()))
       data::check_clip_transform(parameter().transform_param(), name());
     else
       data::check_video_transform(parameter().transform_param(), name());
   }
 
   std::shared_ptr<data::RecordSource> open() const override {
-    if (data::lists_clips(parameter())) return open_clips();
     const caffe::VideoDataParameter& from = parameter().video_data_param();
+    if (shows_file()) return data::open_video_frames(from.video_file(), from.skip_frames());
+    if (data::lists_clips(parameter())) return open_clips();
     data::VideoOptions wanted;
     wanted.segments = static_cast<int>(from.num_segments());
     wanted.length = static_cast<int>(from.new_length());
@@ -83,6 +87,10 @@ class VideoDataLayer : public SourceLayer {
 
   std::shared_ptr<const data::ItemWriter> make_writer(const data::RecordSource&) const override {
     const bool training = options().phase == Phase::train;
+    if (shows_file())
+      return std::make_shared<data::AnnotatedWriter>(
+          parameter().transform_param(), caffe::AnnotatedDataParameter(),
+          data::AnnotatedWriter::Options{false, training, options().seed, name()});
     if (data::lists_clips(parameter()))
       return std::make_shared<data::ClipWriter>(parameter().transform_param(), clip_options().length,
                                                 overlaps(), training, key_of("crop"), name());
@@ -91,6 +99,24 @@ class VideoDataLayer : public SourceLayer {
   }
 
  private:
+  /// Has it the settings of SSD's and NVIDIA's layer?
+  bool shows_file() const {
+    const caffe::VideoDataParameter& s = parameter().video_data_param();
+    return s.has_video_type() || s.has_device_id() || s.has_video_file() || s.has_skip_frames();
+  }
+  Settings file_settings() const {
+    const caffe::VideoDataParameter& from = parameter().video_data_param();
+    if (from.video_type() != caffe::VideoSource::VIDEO)
+      refuse("video_data_param.video_type", "must be VIDEO: cameras are not supported");
+    if (from.video_file().empty()) refuse("video_data_param.video_file", "is missing");
+    if (parameter().top_size() > 1)
+      refuse("video_data_param.video_file", "gives images only, for one top; found further ones");
+    data::require_ffmpeg(cat("layer ", banyan::quoted(name()), ": video_data_param.video_file"));
+    Settings settings = settings_of(parameter().data_param());
+    settings.field = "data_param";
+    return settings;
+  }
+
   template <class Message>
   void check_size(const char* message, const Message& from) const {
     constexpr std::uint32_t kMost = 1 << 15;
@@ -110,9 +136,10 @@ class VideoDataLayer : public SourceLayer {
       refuse(cat(message, ".", field), why);
     };
     if (from.source().empty()) refuse_field("source", "is missing");
+    if (!from.has_use_image())
+      refuse_field("use_image", "must be given: true for folders of frames, false for video files");
     if (!from.use_image())
-      refuse_field("use_image",
-                   "must be true: of lists of C3D, images are read, but no video files; extract frames");
+      data::require_ffmpeg(cat("layer ", banyan::quoted(name()), ": ", message, ".use_image: false"));
     for (const auto& [field, set] : {std::pair{"scale", from.has_scale()},
                                      {"mean_file", from.has_mean_file()},
                                      {"crop_size", from.has_crop_size()},
@@ -177,6 +204,7 @@ class VideoDataLayer : public SourceLayer {
       wanted.root_folder = from.root_folder();
       wanted.length = static_cast<int>(from.new_length());
       wanted.rate = static_cast<int>(from.sampling_rate());
+      wanted.files = !from.use_image();
       wanted.draws_first = from.use_temporal_jitter();
       wanted.new_height = static_cast<int>(from.new_height());
       wanted.new_width = static_cast<int>(from.new_width());
@@ -213,10 +241,11 @@ class VideoDataLayer : public SourceLayer {
 };
 
 const RegisterLayer<VideoDataLayer> registered_video_data(
-    "VideoData", {.about = "snippets (TSN) or clips (C3D) of videos, folders of frames named in a list",
-                  .message = "video_data_param",
-                  .examples = {},
-                  .further = {"image_data_param"}});
+    "VideoData",
+    {.about = "snippets (TSN), clips (C3D) or frames (SSD) of videos, which are folders of frames or files",
+     .message = "video_data_param",
+     .examples = {},
+     .further = {"image_data_param", "data_param"}});
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 // What the maps of YOLO's detectors come to. Inputs: maps N x K (5 + C) x H x W as its losses take them
 // (yolo_loss.cpp): Yolov3DetectionOutput with the biases that `mask` names for one input after the other, in
 // pixels, anchors_scale of which a cell of that input has; YoloDetectionOutput with the same biases, in
-// cells, for all.
+// cells, for all. An image after the maps, in which a branch draws the boxes, is not read.
 //
 // A box's class is that of the highest probability (Yolov3: a sigmoid of each, YOLOv2: of a softmax), its
 // confidence the probability times the objectness. Boxes with more than confidence_threshold go through
@@ -34,7 +34,7 @@ class CellOutputLayer : public Layer {
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const std::int64_t items = image_shape(*inputs[0])[0];
     each_ = 0;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
       const Shape& map = image_shape(*inputs[i]);
       const std::int64_t boxes = std::ssize(sizes_[i]);
       if (map[0] != items || map[1] != boxes * (5 + classes_))
@@ -47,7 +47,7 @@ class CellOutputLayer : public Layer {
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     std::vector<Values> maps;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
       const Shape& map = inputs[i]->shape;
       ensure(*pass.context, y_, map, dtype());
       ops::cell_boxes_forward(*pass.context, inputs[i]->data,
@@ -83,7 +83,7 @@ class CellOutputLayer : public Layer {
     suppression_.threshold = s.nms_threshold();
   }
 
-  std::vector<Sizes> sizes_;  ///< by input: of the boxes of a cell, in cells
+  std::vector<Sizes> sizes_;  ///< by map: of the boxes of a cell, in cells
 
  private:
   struct Candidates {
@@ -152,7 +152,9 @@ class YoloDetectionOutputLayer : public CellOutputLayer {
     Sizes sizes;
     for (int n = 0; n < static_cast<int>(s.num_box()); ++n)
       sizes.push_back({s.biases(2 * n), s.biases(2 * n + 1)});
-    sizes_.assign(inputs.size(), sizes);
+    const bool shown = inputs.size() > 1 && inputs.back()->shape.axes() == 4 &&
+                       inputs.back()->shape[1] < 5 + std::int64_t{s.num_classes()};
+    sizes_.assign(inputs.size() - (shown ? 1 : 0), sizes);
   }
 
  private:

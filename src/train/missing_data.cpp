@@ -66,8 +66,11 @@ std::string source_of(const caffe::LayerParameter& layer, const google::protobuf
   for (const auto* field : fields) {
     if (field->is_repeated() || field->message_type() == nullptr) continue;
     const auto& message = layer.GetReflection()->GetMessage(layer, field);
-    const bool two = message.GetDescriptor() == caffe::ImageLabelDataParameter::descriptor();
-    const auto* source = message.GetDescriptor()->FindFieldByName(two ? "image_list_path" : "source");
+    const auto* const kind = message.GetDescriptor();
+    const bool two = kind == caffe::ImageLabelDataParameter::descriptor();
+    const bool file =
+        kind == caffe::VideoDataParameter::descriptor() && layer.video_data_param().has_video_file();
+    const auto* source = kind->FindFieldByName(two ? "image_list_path" : file ? "video_file" : "source");
     if (source == nullptr || source->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_STRING ||
         source->is_repeated() || !message.GetReflection()->HasField(message, source))
       continue;
@@ -110,10 +113,11 @@ Shape shape_of_missing(const caffe::LayerParameter& layer) {
     const auto size = data::field_data_size(data::field_data_settings(layer));
     height = size[0], width = size[1];
   }
-  const std::int64_t batch = number_in(*settings, "batch_size");
+  const bool frames = layer.video_data_param().has_video_file();
+  const std::int64_t batch = frames ? layer.data_param().batch_size() : number_in(*settings, "batch_size");
   if (height == 0 || width == 0 || batch == 0) return {};
   if (data::lists_clips(layer)) return {batch, 3, number_in(*settings, "new_length"), height, width};
-  return {batch, channels_of(layer), height, width};
+  return {batch, frames ? 3 : channels_of(layer), height, width};
 }
 
 std::vector<Shape> shapes_to_fill(const caffe::LayerParameter& layer, Phase phase) {

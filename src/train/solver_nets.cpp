@@ -1,5 +1,7 @@
 #include "banyan/train/solver_nets.hpp"
 
+#include <array>
+#include <set>
 #include <string_view>
 
 #include "banyan/base/contains.hpp"
@@ -19,6 +21,19 @@ SolverNet read(const NamedNet& named, io::UnknownFields unknown) {
   io::upgrade_net(found.net, found.origin);
   *found.net.mutable_state() = state_of(named, found.net);
   return found;
+}
+
+/// sparse_mode: SPARSE_UPDATE. Of layers with common weights the first one says it.
+void keep_zeros(caffe::NetParameter& net) {
+  constexpr std::array<std::string_view, 5> kTypes{"Convolution", "ConvolutionDepthwise", "Deconvolution",
+                                                   "DepthwiseConvolution", "InnerProduct"};
+  std::set<std::string> shared;
+  for (caffe::LayerParameter& layer : *net.mutable_layer()) {
+    const std::string name = layer.param_size() > 0 ? layer.param(0).name() : "";
+    const bool first = name.empty() || shared.insert(name).second;
+    if (first && contains(kTypes, layer.type()) && !layer.has_connectivity_mode())
+      layer.set_connectivity_mode(caffe::LayerParameter::DISCONNECTED_ELTWISE);
+  }
 }
 
 /// What may differ between machines that compute the same.
@@ -104,7 +119,9 @@ caffe::NetState state_of(const caffe::NetParameter& net, caffe::Phase phase, std
 }
 
 SolverNet train_net_of(const SolverSettings& solver, const std::string& solver_path) {
-  return read(named_nets(solver.nets, 0, solver_path).train.value(), solver.unknown_fields);
+  SolverNet found = read(named_nets(solver.nets, 0, solver_path).train.value(), solver.unknown_fields);
+  if (solver.nets.sparse_mode() == caffe::SolverParameter::SPARSE_UPDATE) keep_zeros(found.net);
+  return found;
 }
 
 std::vector<SolverNet> test_nets_of(const SolverSettings& solver, const std::string& solver_path) {

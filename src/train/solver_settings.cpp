@@ -140,6 +140,11 @@ class Reader {
     *nets.mutable_test_net() = tested_.test_net();
     if (s_.has_train_state()) *nets.mutable_train_state() = s_.train_state();
     *nets.mutable_test_state() = tested_.test_state();
+    require(s_.sparse_mode() != caffe::SolverParameter::SPARSE_INC,
+            "sparse_mode: SPARSE_INC (caffe-jacinto), which sets more and more small weights to 0, is not "
+            "supported; "
+            "SPARSE_UPDATE keeps those that are 0");
+    nets.set_sparse_mode(s_.sparse_mode());
     return nets;
   }
 

@@ -251,12 +251,11 @@ TEST_F(VideoData, SeveralDevicesTogetherAreOneAndAnyPositionIsRepeated) {
 TEST_F(VideoData, RefusesWhatDoesNotFit) {
   video(0, 9, false);
   const std::string rgb = kRgb;
-  EXPECT_THAT(refusal(text(1, "video_type: WEBCAM")), HasSubstr("extract frames"));
+  EXPECT_THAT(refusal(text(1, "video_type: WEBCAM")), HasSubstr("cameras are not supported"));
   for (const char* of_c3d :
-       {"root_folder: 'x'", "use_image: false", "sampling_rate: 1", "max_sampling_rate: 2",
-        "use_temporal_jitter: true", "use_sampling_rate_jitter: true", "use_multiple_label: true",
-        "num_of_labels: 3"})
-    EXPECT_THAT(refusal(text(1, of_c3d)), HasSubstr("use_image must be true"));
+       {"root_folder: 'x'", "sampling_rate: 1", "max_sampling_rate: 2", "use_temporal_jitter: true",
+        "use_sampling_rate_jitter: true", "use_multiple_label: true", "num_of_labels: 3"})
+    EXPECT_THAT(refusal(text(1, of_c3d)), HasSubstr("use_image must be given"));
   EXPECT_THAT(refusal(text(1, "modality: VIDEO")), HasSubstr("modality must be RGB or FLOW"));
   const std::string first = rgb + "length_first: true new_length: 3 ";
   EXPECT_THAT(refusal(text(1, rgb + "new_length: 2 step: 2")), HasSubstr("step needs length_first"));

@@ -46,6 +46,110 @@ TEST(Dialects, SkimCaffesReLUsMayLeak) {
                     "layer { name: 'p' type: 'Pooling' bottom: 'p_relu' top: 'p' " + pool + "}");
 }
 
+TEST(Dialects, TheSmallestOfAWindowIsTheLargestOfItsNegations) {
+  expect_layers(
+      "layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'y' loss_weight: 2 include { phase: TEST } "
+      "pooling_param { "
+      "pool: MIN kernel_size: 3 } }",
+      "layer { name: 'p_negated' type: 'Power' bottom: 'x' top: 'p_negated' include { phase: TEST } "
+      "power_param { "
+      "scale: -1 } }\n"
+      "layer { name: 'p' type: 'Pooling' bottom: 'p_negated' top: 'p_maximum' include { phase: TEST } "
+      "pooling_param "
+      "{ pool: MAX kernel_size: 3 } }\n"
+      "layer { name: 'p_minimum' type: 'Power' bottom: 'p_maximum' top: 'y' loss_weight: 2 include { phase: "
+      "TEST } "
+      "power_param { scale: -1 } }");
+}
+
+TEST(Dialects, AnLrnOfTheOpenclBranchPools) {
+  expect_layers(
+      "layer { name: 'n' type: 'LRN' bottom: 'x' top: 'n' lrn_param { local_size: 3 fuse_type: "
+      "FUSED_POOL_MAX "
+      "pooling_param { pool: MAX kernel_size: 3 stride: 2 } } }",
+      "layer { name: 'n' type: 'LRN' bottom: 'x' top: 'n_unpooled' lrn_param { local_size: 3 } }\n"
+      "layer { name: 'n_pooled' type: 'Pooling' bottom: 'n_unpooled' top: 'n' pooling_param { pool: MAX "
+      "kernel_size: "
+      "3 stride: 2 } }");
+}
+
+TEST(Dialects, BlobsOfParameterLayersBecomeParameters) {
+  const std::string
+      conv = "convolution_param { num_output: 2 kernel_size: 3 } ",
+      parameters =
+          "layer { name: 'pw' type: 'Parameter' top: 'w' param { lr_mult: 3 decay_mult: 0.5 } "
+          "parameter_param { shape { dim: 2 dim: 1 dim: 3 dim: 3 } } }\n"
+          "layer { name: 'pb' type: 'Parameter' top: 'b' parameter_param { shape { dim: 2 } } }\n";
+  const std::string shared = "param { name: 'w' lr_mult: 3 decay_mult: 0.5 } param { name: 'b' } ";
+  testing::internal::CaptureStderr();
+  expect_layers(
+      parameters +
+          "layer { name: 'c' type: 'Convolution' bottom: 'x' bottom: 'w' bottom: 'b' top: 'c' "
+          "propagate_down: true "
+          "propagate_down: true propagate_down: true param_bottoms: 2 device { type: GPU device_id: 1 } " +
+          conv + "}\n" +
+          "layer { name: 'd' type: 'Convolution' bottom: 'y' bottom: 'w' bottom: 'b' top: 'd' param_bottoms: "
+          "2 device { "
+          "type: GPU } " +
+          conv + "}",
+      "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' propagate_down: true " + shared + conv +
+          "}\n" + "layer { name: 'd' type: 'Convolution' bottom: 'y' top: 'd' " + shared + conv + "}");
+  const std::string said = testing::internal::GetCapturedStderr(), device = "device has no effect";
+  expect_contains(said, device);
+  EXPECT_EQ(said.find(device, said.find(device) + 1), std::string::npos) << said;
+  // One that another layer reads as a blob stays.
+  expect_layers(
+      parameters +
+          "layer { name: 'c' type: 'InnerProduct' bottom: 'x' bottom: 'b' top: 'c' param { lr_mult: "
+          "0 } param_bottoms: 1 }\nlayer { name: 'r' type: 'ReLU' bottom: 'b' top: 'r' }",
+      parameters +
+          "layer { name: 'c' type: 'InnerProduct' bottom: 'x' top: 'c' param { lr_mult: 0 name: 'b' "
+          "} }\nlayer { name: 'r' type: 'ReLU' bottom: 'b' top: 'r' }");
+  expect_contains(
+      error_of([&] {
+        read_dialect("layer { name: 'c' type: 'InnerProduct' bottom: 'x' bottom: 'w' param_bottoms: 1 }");
+      }),
+      "param_bottoms counts \"w\", which no Parameter layer makes");
+  expect_contains(error_of([&] {
+                    read_dialect("layer { name: 'c' type: 'InnerProduct' bottom: 'x' param_bottoms: 2 }");
+                  }),
+                  "param_bottoms is 2, of 1 bottoms");
+}
+
+TEST(Dialects, RandomVectorsAndCornerCrops) {
+  expect_layers(
+      "layer { name: 'r' type: 'RandVec' top: 'r' randvec_param { batch_size: 4 dim: 3 lower: 0 upper: 2 } "
+      "}\n"
+      "layer { name: 's' type: 'RandVec' top: 's' randvec_param { dim: 3 height: 5 } }\n"
+      "layer { name: 'c' type: 'SimpleCrop' bottom: 'x' top: 'c' crop_param { blob_name: 'y' } }\n"
+      "layer { name: 'd' type: 'SimpleCrop' bottom: 'x' bottom: 'y' top: 'd' }\n"
+      "layer { name: 'i' type: 'ImageLabelListData' top: 'i' image_label_data_param { image_list_path: 'a' "
+      "backend: LMDB } }",
+      "layer { name: 'r' type: 'DummyData' top: 'r' dummy_data_param { shape { dim: 4 dim: 3 } data_filler { "
+      "type: 'uniform' min: 0 max: 2 } } }\n"
+      "layer { name: 's' type: 'DummyData' top: 's' dummy_data_param { shape { dim: 1 dim: 3 dim: 5 dim: 1 } "
+      "data_filler { type: 'uniform' min: -1 max: 1 } } }\n"
+      "layer { name: 'c' type: 'Crop' bottom: 'x' bottom: 'y' top: 'c' crop_param { } }\n"
+      "layer { name: 'd' type: 'Crop' bottom: 'x' bottom: 'y' top: 'd' crop_param { } }\n"
+      "layer { name: 'i' type: 'ImageLabelData' top: 'i' image_label_data_param { image_list_path: 'a' } }");
+}
+
+TEST(Dialects, NvidiasEarlyNamesOfTransformations) {
+  for (const std::string crop : {"var_sz_img_rand_crop", "var_sz_img_center_crop"})
+    expect_layers(
+        "layer { name: 'd' type: 'Data' top: 'd' transform_param { var_sz_img_rand_resize_lower: 250 "
+        "var_sz_img_rand_resize_upper: 260 " +
+            crop + ": 227 } }",
+        "layer { name: 'd' type: 'Data' top: 'd' transform_param { crop_size: 227 img_rand_resize_lower: 250 "
+        "img_rand_resize_upper: 260 } }");
+  expect_contains(error_of([&] {
+                    read_dialect(
+                        "layer { name: 'd' type: 'Data' top: 'd' transform_param { crop_size: 2 "
+                        "var_sz_img_rand_crop: 2 } }");
+                  }),
+                  "earlier names of crop_size; give one of the three");
+}
+
 TEST(Dialects, RistrettoAndFpgas) {
   const std::string rest = "bottom: 'x' top: 'y' quantization_param { bw_params: 8 } ";
   expect_layers("layer { name: 'a' type: 'ConvolutionRistretto' " + rest + "}\n" +

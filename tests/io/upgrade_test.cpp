@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "banyan/base/text.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "io_test_tools.hpp"
@@ -204,6 +206,17 @@ TEST(UpgradeDataTransform, MovesOnlyInV1Layers) {
     expect_same(upgraded(current), current);
     expect_contains(testing::internal::GetCapturedStderr(), "have no effect there");
   }
+}
+
+TEST(UpgradeV1, MovesATransformationOutOfTheSettingsOfTheSource) {
+  for (const auto& [type, current, settings] :
+       {std::tuple{"DATA", "Data", "data_param"}, std::tuple{"IMAGE_DATA", "ImageData", "image_data_param"},
+        std::tuple{"WINDOW_DATA", "WindowData", "window_data_param"}})
+    expect_same(
+        upgraded(cat("layers { name: 'd' type: ", type, " top: 'd' transform_param { scale: 2 } ", settings,
+                     " { source: 's' mirror: false transform_param { crop_size: 5 mirror: true } } }")),
+        cat("layer { name: 'd' type: '", current, "' top: 'd' ", settings,
+            " { source: 's' } transform_param { scale: 2 crop_size: 5 mirror: false } }"));
 }
 
 TEST(UpgradeV1, ParamsGrowAsNeeded) {

@@ -537,6 +537,24 @@ TEST(YoloDetectionOutput, IsThatOfItsDefinition) {
   }
 }
 
+/// Some branches draw the boxes into it.
+TEST(YoloDetectionOutput, DoesNotReadAnImageAfterTheMaps) {
+  const YoloScene scene(3, 2, 2, 4, 5);
+  const std::string text =
+      cat("type: 'YoloDetectionOutput' yolo_detection_output_param { num_classes: ", kYoloClasses,
+          " num_box: 2 biases: [0.75, 0.5, 2, 2.5] visualize: true }");
+  Values outputs[2];
+  for (const bool shown : {false, true}) {
+    std::vector<Shape> shapes{scene.shape()};
+    if (shown) shapes.push_back(Shape{2, 3, 40, 50});
+    Bench bench(text, shapes, 1);
+    bench.set_input(0, scene.map);
+    bench.forward();
+    outputs[shown] = bench.output();
+  }
+  EXPECT_EQ(outputs[0], outputs[1]);
+}
+
 TEST(Yolov3DetectionOutput, IsThatOfItsDefinition) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     const YoloScene coarse(seed, 2, 2, 4, 4), fine(seed + 50, 2, 2, 8, 8);

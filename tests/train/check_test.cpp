@@ -10,6 +10,7 @@ namespace {
 
 using io::put_file;
 using io::TemporaryFolder;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -49,7 +50,7 @@ layer { name: "f" type: "Convolution" bottom: "data" top: "f" convolution_param 
   EXPECT_THAT(
       report.text,
       HasSubstr(":5:81: layer \"b\" (Pooling): unknown value \"AVG\" for \"pool\" (did you mean \"AVE\"?); "
-                "known values: AVE, MAX, STOCHASTIC\n"));
+                "known values: AVE, MAX, MIN, STOCHASTIC\n"));
   EXPECT_THAT(report.text,
               HasSubstr(":6: layer \"c\" has the unknown type \"Flaten\" (did you mean \"Flatten\"?)"));
   EXPECT_THAT(report.text,
@@ -279,6 +280,17 @@ TEST_F(Check, SizesThatAreMadeUpAreNoProblem) {
   EXPECT_EQ(wrong.problems, 1) << wrong.text;
   EXPECT_THAT(wrong.text, Not(HasSubstr("images of 512")));
   EXPECT_THAT(wrong.text, HasSubstr("is not known here; --shape=data:N,C,H,W gives it"));
+}
+
+TEST_F(Check, NamesTheOneListOfTwoThatIsNotThere) {
+  const std::string images = folder_.file("images"), labels = folder_.file("labels");
+  put_file(images, "a.png\n");
+  const CheckReport report = check(
+      "layer { name: 'd' type: 'ImageLabelData' top: 'data' top: 'label' image_label_data_param { "
+      "image_list_path: '" +
+      images + "' label_list_path: '" + labels + "' batch_size: 2 } transform_param { crop_size: 12 } }");
+  EXPECT_EQ(report.problems, 0) << report.text;
+  EXPECT_THAT(report.text, AllOf(HasSubstr('"' + labels + '"'), Not(HasSubstr('"' + images + '"'))));
 }
 
 TEST_F(Check, SlicesOfLabelsThatAreNotThereHaveTheirSizes) {

@@ -103,7 +103,7 @@ TEST(HelpField, FindsFieldsByPathByMessageAndByName) {
               AllOf(HasSubstr("SolverParameter.lr_policy: string\n"), HasSubstr("fixed, step, exp, inv")));
   EXPECT_THAT(describe_field("larc_eta", false), HasSubstr("float, default 0.001; from NVIDIA\n"));
   EXPECT_THAT(describe_field("base_batch_size", false), HasSubstr("; Banyan's own\n"));
-  EXPECT_THAT(describe_field("pooling_param.pool", false), HasSubstr("MAX|AVE|STOCHASTIC, default MAX"));
+  EXPECT_THAT(describe_field("pooling_param.pool", false), HasSubstr("MAX|AVE|STOCHASTIC|MIN, default MAX"));
   EXPECT_THAT(describe_field("convolution_param.weight_filler", false),
               AllOf(HasSubstr("FillerParameter"), HasSubstr("xavier"), HasSubstr("\n  sparse")))
       << "a message shows what it consists of";

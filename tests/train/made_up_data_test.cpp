@@ -270,7 +270,7 @@ TEST(MadeUpData, StandsInForSourcesOfBranchesAndSaysWhatTheyAre) {
   make_up_data(net, {{"a", Shape{2}}, {"b", Shape{2}}, {"c", Shape{2}}});
   const std::string logged = testing::internal::GetCapturedStderr();
   for (const auto& layer : net.layer()) EXPECT_EQ(layer.type(), "DummyData");
-  for (const char* part : {"dense_image_data_param.batch_size must be", "use_image must be true",
+  for (const char* part : {"dense_image_data_param.batch_size must be", "use_image must be given",
                            "has settings of C3D's VIDEO_DATA"})
     EXPECT_NE(logged.find(part), std::string::npos) << part << "\n" << logged;
 }

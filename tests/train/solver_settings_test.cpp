@@ -85,6 +85,7 @@ TEST(SolverSettings, TestNetsAndTheirCounts) {
       refusal("", "train_net: 'a' test_iter: 1 test_interval: 1 base_lr: 1 lr_policy: 'fixed' max_iter: 1"),
       HasSubstr("0 test nets, 1 test_iter"));
   EXPECT_THAT(refusal("test_interval: 0"), HasSubstr("test_interval > 0"));
+  EXPECT_THAT(refusal("sparse_mode: SPARSE_INC"), HasSubstr("SPARSE_UPDATE keeps those that are 0"));
   EXPECT_THAT(refusal("test_iter: -1"), HasSubstr("test_iter must be >= 0, not -1"));
   EXPECT_THAT(refusal("test_state {} test_state {}"), HasSubstr("1 test nets, 2 test_state"));
 }

@@ -233,6 +233,22 @@ TEST(Connectivity, ZerosOfAFillerStayAndOthersMove) {
   EXPECT_LT(zeros, 60);
 }
 
+/// The solver's sparse_mode is that of all layers with a matrix of weights.
+TEST(Connectivity, ASolverMayKeepTheZerosOfAllLayers) {
+  const std::string own = " connectivity_mode: DISCONNECTED_ELTWISE";
+  TrainingCase start = sparse_case("average_loss: 1"), kept = sparse_case("sparse_mode: SPARSE_UPDATE"),
+               moved = sparse_case();
+  for (TrainingCase* what : {&start, &kept, &moved}) what->net.replace(what->net.find(own), own.size(), "");
+  start.iterations = 0;
+  const auto zeros = [](const TrainingCase& what) {
+    const std::vector<double> weights = weights_of(train_case(what, 1), "sparse3");
+    return std::count(weights.begin(), weights.end(), 0.0);
+  };
+  EXPECT_GT(zeros(start), 10);
+  EXPECT_EQ(zeros(kept), zeros(start));
+  EXPECT_EQ(zeros(moved), 0);
+}
+
 TEST(Connectivity, DisconnectsWhatIsLoadedAndGoesOnWithItWhenResumed) {
   const std::string layer = "name: 'sparse2' type: 'InnerProduct'";
   TrainingCase first = sparse_case("average_loss: 1");

@@ -64,6 +64,24 @@ banyan_optional_dependency(httplib httplib.h cpp-httplib)
 # As Debian builds the library (cpp-httplib.pc): its classes have other members without.
 target_compile_definitions(dependency_httplib INTERFACE CPPHTTPLIB_OPENSSL_SUPPORT CPPHTTPLIB_ZLIB_SUPPORT CPPHTTPLIB_BROTLI_SUPPORT)
 
+# Video files: libraries that belong together.
+option(BANYAN_FFMPEG "Read video files where FFmpeg is found" ON)
+set(BANYAN_WITH_FFMPEG ${BANYAN_FFMPEG})
+add_library(dependency_ffmpeg INTERFACE)
+foreach(library avformat avcodec swscale avutil)
+  find_path(ffmpeg_${library}_include lib${library}/${library}.h)
+  find_library(ffmpeg_${library}_library ${library})
+  if(NOT ffmpeg_${library}_include OR NOT ffmpeg_${library}_library)
+    set(BANYAN_WITH_FFMPEG OFF)
+  endif()
+endforeach()
+if(BANYAN_WITH_FFMPEG)
+  target_include_directories(dependency_ffmpeg SYSTEM INTERFACE ${ffmpeg_avformat_include})
+  target_link_libraries(dependency_ffmpeg INTERFACE ${ffmpeg_avformat_library} ${ffmpeg_avcodec_library} ${ffmpeg_swscale_library} ${ffmpeg_avutil_library})
+  target_compile_definitions(dependency_ffmpeg INTERFACE BANYAN_WITH_FFMPEG)
+endif()
+message(STATUS "FFmpeg: ${BANYAN_WITH_FFMPEG}")
+
 # Layers in Python: pybind11 has headers only, and the interpreter comes with the library that is linked.
 option(BANYAN_PYBIND11 "Run layers in Python where Python and pybind11 are found" ON)
 set(BANYAN_WITH_PYBIND11 OFF)

@@ -1,5 +1,5 @@
 # `cmake --install build/release --prefix F` makes one relocatable folder: F/bin programs (and GPU tests), F/lib our libraries and every
-# shared library that a bare machine with CUDA lacks. CUDA's libraries, Python's and the C library are left out.
+# shared library that a bare machine with CUDA lacks. CUDA's libraries, Python's, FFmpeg's and the C library are left out.
 set(relocatable_rpath "$ORIGIN/../lib")
 set(installed ${programs})
 if(TARGET gpu_tests)

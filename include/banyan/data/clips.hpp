@@ -1,4 +1,4 @@
-// Clips of videos that are stored as folders of frames (C3D): a list names where each begins.
+// Clips of videos, which are folders of frames or files (C3D): a list names where each begins.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,10 @@ namespace banyan::data {
 bool lists_clips(const caffe::LayerParameter& layer);
 
 struct Clip {
-  std::string folder;
-  int first = 1;  ///< number of its first frame; or how many frames there are, from 1 on (draws_first)
-  int rate = 1;   ///< from one frame to the next, times that of the options
+  std::string folder;  ///< or file
+  /// Number of its first frame; with draws_first, how many frames a folder has, from 1 on.
+  int first = 1;
+  int rate = 1;  ///< from one frame to the next, times that of the options
   std::int32_t label = 0;
   std::vector<float> labels;  ///< instead, where the options ask for several
   float overlap = 0;
@@ -31,7 +32,8 @@ struct ClipOptions {
   int length = 1;           ///< frames of a clip
   int rate = 1;
   int most_rate = 0;         ///< if positive and `random`, a rate from 1 to this takes the place of `rate`
-  bool draws_first = false;  ///< `random`: clips begin at any frame from which they fit; else at frame 1
+  bool draws_first = false;  ///< `random`: clips begin at any frame from which they fit; else at the first
+  bool files = false;        ///< videos are files, with frames from 0 on, not folders of frames from 1 on
   int labels = 0;            ///< if positive, lines have labels below this, as in "1,4,7"
   bool overlaps = false;     ///< lines end with an overlap
   int new_height = 0, new_width = 0;  ///< resize if both are positive

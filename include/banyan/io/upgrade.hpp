@@ -18,14 +18,16 @@ void upgrade_solver(caffe::SolverParameter& solver, const std::string& origin);
 /// V0 (flat settings in layers.layer) to V1. `padding` layers are merged into the layers that read them. Of
 /// the net's own fields only name, layers, input, bottom, input_dim and force_backward survive, as in Caffe.
 caffe::NetParameter upgrade_v0(caffe::NetParameter net, const std::string& origin);
-/// scale, mean_file, crop_size and mirror of V1 data layers move into transform_param.
+/// scale, mean_file, crop_size, mirror and a transform_param in the settings of V1 data layers move into
+/// theirs.
 caffe::NetParameter upgrade_data_transform(caffe::NetParameter net);
 /// V1 (`layers`, enum types, blobs_lr) to the current `layer`. bad_input if both lists are used.
 caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origin);
 /// `type: "SOFTMAX"` in a `layer` becomes "Softmax".
 caffe::NetParameter upgrade_type_names(caffe::NetParameter net);
 /// convolution3d_param and pooling3d_param (C3D) become convolution_param and pooling_param, and a
-/// softmaxloss_param (DeepLab) with an ignore_label becomes a loss_param with it.
+/// softmaxloss_param (DeepLab) with an ignore_label becomes a loss_param with it; var_sz_img_* (NVIDIA)
+/// become img_rand_resize_* and crop_size.
 caffe::NetParameter upgrade_messages(caffe::NetParameter net, const std::string& origin);
 /// What 3-D branches call lengths on the first of three spatial axes (kernel_depth, temporal_stride,
 /// kernel_d; kernel_shape { dim: 3 dim: 3 dim: 3 }) becomes kernel_size: [3, 3, 3] and so on, and their types
@@ -35,22 +37,27 @@ caffe::NetParameter upgrade_depth(caffe::NetParameter net, const std::string& or
 /// hole, hole_h and hole_w (DeepLab) become dilation, dilation_h and dilation_w.
 caffe::NetParameter upgrade_holes(caffe::NetParameter net, const std::string& origin);
 /// Throws bad_input for layers that BVLC's opencl branch writes into the settings of others (fuse_type),
-/// except a ReLU in those of a Convolution.
+/// except a ReLU in those of a Convolution and a Pooling in those of an LRN.
 void refuse_fusions(const caffe::NetParameter& net, const std::string& origin);
 /// `relu: true` of a Convolution, Eltwise or BatchNorm (Intel; in BVLC's opencl branch fused_relu, and
 /// fuse_type: FUSED_CONV_RELU of a Convolution) becomes an in-place ReLU layer after it.
 caffe::NetParameter upgrade_fused_relu(caffe::NetParameter net);
 /// Types of branches that compute what a layer here computes become it: ReLU6 a Clip, CuDNNConvolution and
 /// CuDNNDeconvolution (makefile/frcnn), Norm and L2Normalize a Normalize, AutoCrop (RCF) a Crop with
-/// automatic_offset, an Eltwise with one input a Power, MultiLabelImageData an ImageData with label_dim,
-/// EltwiseAccuracy (DeconvNet) an Accuracy, MatWrite (DeepLab) a Silence, with a warning, and HED's
-/// ImageLabelmapData an ImageSegData, whose SigmoidCrossEntropyLoss layers get their class_balance.
+/// automatic_offset, SimpleCrop one without offset, RandVec a DummyData, an Eltwise with one input a Power,
+/// MultiLabelImageData an ImageData with label_dim, EltwiseAccuracy (DeconvNet) an Accuracy, MatWrite
+/// (DeepLab) a Silence, with a warning, and HED's ImageLabelmapData an ImageSegData, whose
+/// SigmoidCrossEntropyLoss layers get their class_balance.
 caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::string& origin);
-/// ConvolutionReLU and ReLUPooling (SkimCaffe) become two layers, a DenseBlock (caffe_ocr) all that it stands
-/// for; XCLProgram (fpga_caffe) is left out, with a warning; Ristretto's types become BVLC's,
-/// LocalWeightedConvolution and LocallyConnected a Local. FaceBoxes' PriorBox layers get dense_faces, with a
-/// warning.
+/// ConvolutionReLU and ReLUPooling (SkimCaffe) become two layers, an LRN with fuse_type: FUSED_POOL_MAX
+/// (BVLC's opencl branch) one and a Pooling, a Pooling with pool: MIN one with MAX of negated values, a
+/// DenseBlock (caffe_ocr) all that it stands for; XCLProgram (fpga_caffe) is left out, with a warning;
+/// Ristretto's types become BVLC's, LocalWeightedConvolution and LocallyConnected a Local. FaceBoxes'
+/// PriorBox layers get dense_faces, with a warning.
 caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string& origin);
+/// The last `param_bottoms` bottoms of a layer (BVLC's multi-GPU branch), which Parameter layers make, become
+/// its parameters, shared by the blob's name; a `device` is left out, with a warning.
+caffe::NetParameter upgrade_param_bottoms(caffe::NetParameter net, const std::string& origin);
 /// FrcnnAnchorTarget, FrcnnProposal and FrcnnProposalTarget (makefile/frcnn) become AnchorTarget, Proposal
 /// and ProposalTarget with the settings of the JSON file that FrcnnRoiData names, or with a warning those of
 /// that project's voc_config.json; FrcnnRoiData gets its own.
@@ -74,6 +81,7 @@ bool needs_hole_upgrade(const caffe::NetParameter& net);
 bool needs_fused_relu_upgrade(const caffe::NetParameter& net);
 bool needs_branch_type_upgrade(const caffe::NetParameter& net);
 bool needs_dialect_upgrade(const caffe::NetParameter& net);
+bool needs_param_bottoms_upgrade(const caffe::NetParameter& net);
 bool needs_frcnn_upgrade(const caffe::NetParameter& net);
 /// A type of a branch of which upgrade_net makes others, whatever its settings.
 bool is_read_as_another(const std::string& type);

@@ -136,7 +136,7 @@ struct SolverSettings {
   MetricsSettings metrics;
   SolverDevices devices;
   std::vector<std::string> weights;  ///< to start from; an entry may be a comma-separated list
-  caffe::SolverParameter nets;       ///< only the fields that name nets and their states (solver_nets.hpp)
+  caffe::SolverParameter nets;       ///< only what names nets, their states and sparse_mode (solver_nets.hpp)
   io::UnknownFields unknown_fields = io::UnknownFields::refuse;  ///< of the nets' files
   std::uint32_t checksum = 0;  ///< of what must be the same in all processes of a run
   std::string text;            ///< what was read, upgraded, in text form; without nets written into it
