@@ -96,6 +96,11 @@ const std::vector<Case>& cases() {
       {"1x1 stride 2", 2, {7, 8}, {{1, 1}, {2, 2}, {0, 0}, {1, 1}, 1, 16, 32}},
       {"uneven sides", 2, {9, 14}, {{3, 5}, {2, 3}, {0, 2}, {1, 1}, 1, 6, 9}},
       {"dilation", 2, {13, 12}, {{3, 3}, {1, 1}, {2, 2}, {2, 2}, 1, 16, 16}},
+      {"dilation, phases of several sizes", 2, {17, 11}, {{3, 3}, {1, 1}, {2, 6}, {2, 3}, 1, 24, 17}},
+      {"dilation in groups, without padding", 3, {19, 22}, {{3, 3}, {1, 1}, {0, 0}, {3, 4}, 2, 32, 48}},
+      {"dilation beyond the image", 2, {5, 9}, {{3, 3}, {1, 1}, {7, 4}, {7, 4}, 1, 16, 16}},
+      {"groups of 4, 8 channels", 2, {9, 11}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 2, 8, 8}},
+      {"groups of 8, 40 channels", 2, {13, 12}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 5, 40, 40}},
       {"uneven dilation", 2, {13, 12}, {{3, 2}, {2, 1}, {1, 0}, {2, 3}, 1, 3, 5}},
       {"two groups", 2, {9, 9}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 2, 32, 16}},
       {"odd groups", 3, {8, 7}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 3, 6, 9}},
@@ -528,7 +533,9 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   EXPECT_GE(by_rows, 6);
   EXPECT_GE(by_columns, 15);
   EXPECT_GE(by_products, 15);
-  EXPECT_EQ(by_groups, ops::instruction_set() == ops::InstructionSet::avx512 ? 6 : 0);
+  EXPECT_EQ(by_groups, ops::instruction_set() == ops::InstructionSet::avx512 ? 6
+                       : ops::instruction_set() == ops::InstructionSet::avx2 ? 8
+                                                                             : 0);
   EXPECT_EQ(depthwise, 7);
   switch (ops::instruction_set()) {
     case ops::InstructionSet::avx512:
@@ -922,16 +929,18 @@ TEST(ConvolutionGroups, PayWhereOneDnnLeavesVectorsEmpty) {
                            Tensor(*device, c.output_shape(), DType::f32, layout));
   };
   using enum ops::GroupPass;
-  const bool can = ops::instruction_set() == kAvx512;
+  const bool can = ops::instruction_set() != kBaseline, is_long = ops::instruction_set() == kAvx512;
   for (const ops::GroupPass pass : {forward, backward_data, backward_weight}) {
     EXPECT_EQ(pays(pass, 32, 128), can);
     EXPECT_FALSE(pays(pass, 32, 128, 1, Layout::contiguous));
     EXPECT_FALSE(pays(pass, 32, 128, 1, Layout::channels_last, 2));
-    EXPECT_FALSE(pays(pass, 6, 24));   // no whole vectors
+    EXPECT_FALSE(pays(pass, 5, 20));  // no whole vectors
+    EXPECT_EQ(pays(pass, 6, 24), can && !is_long);
     EXPECT_FALSE(pays(pass, 8, 128));  // of 16
     EXPECT_EQ(pays(pass, 32, 128, 2), can && pass != backward_data);
-    EXPECT_EQ(pays(pass, 32, 256), can);
-    EXPECT_EQ(pays(pass, 32, 256, 2), can && pass == backward_weight);
+    // With AVX2 a group of 8 is a whole vector, for Winograd's algorithm.
+    EXPECT_EQ(pays(pass, 32, 256), is_long);
+    EXPECT_EQ(pays(pass, 32, 256, 2), can && pass != backward_data && (!is_long || pass == backward_weight));
   }
 }
 
@@ -1051,11 +1060,12 @@ TEST(ConvolutionWinogradRule, ChoosesTiles) {
   const auto device = make_cpu_device(0, {});
   const auto tile = [&](ops::WinogradPass pass, std::int64_t length, std::int64_t in, std::int64_t out,
                         std::int64_t stride = 1, std::int64_t dilation = 1,
-                        Layout layout = Layout::channels_last, std::int64_t kernel = 3) {
+                        Layout layout = Layout::channels_last, std::int64_t kernel = 3, std::int64_t pad = 1,
+                        std::int64_t groups = 1) {
     const Case c{"",
                  2,
                  {length, length},
-                 {{kernel, kernel}, {stride, stride}, {1, 1}, {dilation, dilation}, 1, in, out}};
+                 {{kernel, kernel}, {stride, stride}, {pad, pad}, {dilation, dilation}, groups, in, out}};
     return ops::winograd_tile(pass, c.geometry, Tensor(*device, c.input_shape(), DType::f32, layout),
                               Tensor(*device, c.output_shape(), DType::f32, layout));
   };
@@ -1084,7 +1094,13 @@ TEST(ConvolutionWinogradRule, ChoosesTiles) {
     EXPECT_EQ(tile(pass, 14, 64, 3), none);
     EXPECT_EQ(tile(pass, 14, 3, 64), none);
     EXPECT_EQ(tile(pass, 14, 64, 64, 2), none);
-    EXPECT_EQ(tile(pass, 14, 64, 64, 1, 2), none);
+    EXPECT_EQ(tile(pass, 14, 64, 64, 1, 2), none);  // phases have other paddings
+    EXPECT_EQ(tile(pass, 28, 64, 64, 1, 2, Layout::channels_last, 3, 2), large);
+    EXPECT_EQ(tile(pass, 14, 64, 64, 1, 7, Layout::channels_last, 3, 7), small);  // phases of 2 x 2
+    EXPECT_EQ(tile(pass, 14, 512, 512, 1, 1, Layout::channels_last, 3, 1, 8), large);
+    EXPECT_EQ(tile(pass, 14, 512, 512, 1, 1, Layout::channels_last, 3, 1, 32), is_avx2 ? large : none);
+    EXPECT_EQ(tile(pass, 7, 1024, 1024, 1, 1, Layout::channels_last, 3, 1, 32),
+              is_avx2 && pass != backward_data ? large : none);
     EXPECT_EQ(tile(pass, 14, 64, 64, 1, 1, Layout::contiguous), none);
     EXPECT_EQ(tile(pass, 14, 64, 64, 1, 1, Layout::channels_last, 4), none);
   }
@@ -1116,7 +1132,8 @@ TEST(ConvolutionWinogradRule, ChoosesWideTiles) {
     return ops::winograd_tile(forward, c.geometry, image, image).has_value();
   };
   EXPECT_EQ(grouped(2), wide.has_value());
-  EXPECT_FALSE(grouped(32));
+  EXPECT_EQ(grouped(32), ops::instruction_set() == kAvx2);
+  EXPECT_FALSE(grouped(64));
 }
 
 /// Threads divide tiles, across images: the bits of an image are those that it has alone.

@@ -21,12 +21,14 @@
 namespace banyan::ops {
 namespace {
 
-constexpr std::int64_t kLanes = 16;  ///< of a vector of AVX-512
+/// Of a vector: 16 with AVX-512. With 4 the kernels are not chosen.
+constexpr std::int64_t kLanes = kRegisterBytes / sizeof(float);
 using Block = ChannelBlock<float, kLanes>;
 using Vector = Block::Values;
-/// Output pixels whose sums stay in registers, beside the weights of a tap. Additions take some cycles, and
-/// eight can be under way.
-constexpr int kPixels = 8;
+/// Output pixels whose sums stay in registers, beside the weights of a tap: AVX2 has 16 registers. Additions
+/// take some cycles, and eight can be under way.
+template <std::int64_t kGroup>
+constexpr int kPixels = kLanes == 8 && kGroup == 8 ? 4 : 8;
 constexpr std::int64_t kRows = 14;  ///< of output pixels that a thread computes at a time, at most
 
 struct Axis {
@@ -91,9 +93,14 @@ void for_each_of_group(const Use& use) {
   (std::make_integer_sequence<std::int64_t, kCount>());
 }
 
-/// In every lane, channel i of its group.
+/// In every lane, channel i of its group; `from` holds the values at `memory`.
 template <std::int64_t i, std::int64_t kGroup>
-void spread(const Vector& from, Vector& to) {
+void spread(const Vector& from, const float* memory, Vector& to) {
+  // From memory, where lanes would have to cross the halves of a register of AVX2.
+  if constexpr (kGroup == kLanes) {
+    to = Vector{} + memory[i];
+    return;
+  }
   [&]<std::int64_t... lane>(std::integer_sequence<std::int64_t, lane...>) {
     to = __builtin_shufflevector(from, from, (lane / kGroup * kGroup + i)...);
   }
@@ -160,14 +167,14 @@ void add_windows(const Groups<kGroup>& s, const float* const* rows, const float*
     const float* x = rows[r];
     for (std::int64_t tap = 0; tap < s.w.kernel; ++tap, x += s.w.dilation * kLanes) {
 #pragma GCC unroll 8
-      for (std::int64_t i = 0; i < kGroup; ++i) Block::load(weight + i * kLanes, factors[i]);
+      for (std::int64_t i = 0; i < kGroup; ++i) Block::load_factor(weight + i * kLanes, factors[i]);
       weight += kGroup * kLanes;
 #pragma GCC unroll 8
       for (int p = 0; p < P; ++p) {
         Vector values, lanes;
         Block::load(x + p * step, values);
         for_each_of_group<kGroup>([&](auto i) {
-          spread<i, kGroup>(values, lanes);
+          spread<i, kGroup>(values, x + p * step, lanes);
           sums[p] += lanes * factors[i];
         });
       }
@@ -189,7 +196,7 @@ struct Ordered {
 template <std::int64_t kGroup>
 void forward_rows(const Groups<kGroup>& s, const Ordered& ordered, float slope, const float* x,
                   std::int64_t first, std::int64_t last, float* y, float* memory) {
-  constexpr std::int64_t kMost = kPixels;
+  constexpr std::int64_t kMost = kPixels<kGroup>;
   Ring<kGroup> ring(s, x, first, memory);
   std::vector<const float*> rows(static_cast<std::size_t>(s.h.kernel));
   const std::int64_t parts = (s.w.output + kMost - 1) / kMost;
@@ -247,14 +254,14 @@ void run_forward(const Groups<kGroup>& s, bool turned, const float* x, const flo
 /// Adds a row of outputs to the sums of one tap.
 template <std::int64_t kGroup>
 void add_tap(const Groups<kGroup>& s, const float* x, const float* dy, float* kept) {
-  constexpr int kTogether = kPixels / kGroup;
+  constexpr int kTogether = kGroup == 4 ? 2 : 1;
   Vector sums[kTogether][kGroup] = {}, gradient, values, lanes;
   const std::int64_t step = s.w.stride * kLanes;
   const auto add = [&](std::int64_t pixel, auto& sum) {
     Block::load(x + pixel * step, values);
     Block::load(dy + pixel * kLanes, gradient);
     for_each_of_group<kGroup>([&](auto i) {
-      spread<i, kGroup>(values, lanes);
+      spread<i, kGroup>(values, x + pixel * step, lanes);
       sum[i] += lanes * gradient;
     });
   };
@@ -386,7 +393,7 @@ const Define define_backward_weight(backward_weight_by_groups, DeviceKind::cpu, 
 
 bool groups_apply(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
   const std::int64_t size = group_size(geometry);
-  return instruction_set() == InstructionSet::avx512 && geometry.spatial_axes() == 2 &&
+  return instruction_set() != InstructionSet::baseline && geometry.spatial_axes() == 2 &&
          geometry.in_channels == geometry.out_channels && (size == 4 || size == 8) &&
          geometry.in_channels % kLanes == 0 && is_kernel_order(input) && is_kernel_order(output) &&
          input.count() > 0 && output.count() > 0;
@@ -403,16 +410,18 @@ bool groups_pay(GroupPass pass, const ConvolutionGeometry& geometry, const Tenso
   if (!groups_apply(geometry, input, output)) return false;
   // What lies between the taps of a dilated window would be packed for nothing.
   if (geometry.dilation[0] > 1 || geometry.dilation[1] > 1) return false;
-  const bool strided = geometry.stride[0] > 1 || geometry.stride[1] > 1;
+  const bool strided = geometry.stride[0] > 1 || geometry.stride[1] > 1, small = group_size(geometry) == 4;
+  // With AVX2 a vector is a group of 8, which Winograd's algorithm computes, but for strides.
+  const bool is_avx2 = instruction_set() == InstructionSet::avx2;
   switch (pass) {
     case GroupPass::forward:
-      return group_size(geometry) == 4 || !strided;
+      return small || strided == is_avx2;
     case GroupPass::backward_data:
-      return groups_can_turn(geometry);
+      return groups_can_turn(geometry) && (small || !is_avx2);
     case GroupPass::backward_weight:
       break;
   }
-  return true;
+  return !is_avx2 || (small ? geometry.kernel[0] * geometry.kernel[1] > 1 : strided);
 }
 
 }  // namespace banyan::ops

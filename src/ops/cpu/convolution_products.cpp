@@ -292,8 +292,9 @@ bool products_pay_backward_weight(const ConvolutionGeometry& geometry, const Ten
   if (instruction_set() == InstructionSet::baseline || !products_apply(geometry, input, output)) return false;
   const Products s(geometry, input, output, threads);
   if (s.batch / s.shares() * s.pixels() < kFewestPixels) return false;
-  // With AVX2 oneDNN's are as fast.
-  if (s.direct && instruction_set() == InstructionSet::avx2) return false;
+  // With AVX2 oneDNN's are as fast, but not in groups.
+  if (s.direct && instruction_set() == InstructionSet::avx2)
+    return s.groups > 1 && s.rows() >= 12 && s.columns() >= 16;
   if (s.direct) return s.groups == 1 ? s.rows() >= 16 : s.rows() >= 12 && s.columns() >= 48;
   // Gathering costs what it does for any kernel; oneDNN's are slow where neighbours in the image are not used
   // together, or rows are short.

@@ -74,30 +74,48 @@ struct Vectors {
   std::int64_t repeated(std::int64_t vector) const { return vector * kLanes - first(vector); }
 };
 
+/// Where the images of a tensor are. Windows with gaps see only every `gap_h`-th row and `gap_w`-th column:
+/// those that belong together are an image of their own, a phase. gap_h x gap_w of them follow each other in
+/// the numbers of images.
+struct Planes {
+  std::int64_t height, width, pixel;  ///< of all phases; pixel: channels of all groups
+  std::int64_t gap_h = 1, gap_w = 1;
+
+  std::int64_t phases() const { return gap_h * gap_w; }
+  std::int64_t phase_h(std::int64_t image) const { return image / gap_w % gap_h; }
+  std::int64_t phase_w(std::int64_t image) const { return image % gap_w; }
+  std::int64_t rows(std::int64_t image) const { return (height - phase_h(image) + gap_h - 1) / gap_h; }
+  std::int64_t columns(std::int64_t image) const { return (width - phase_w(image) + gap_w - 1) / gap_w; }
+  std::int64_t row_step() const { return gap_h * width * pixel; }
+  std::int64_t pixel_step() const { return gap_w * pixel; }
+  /// Of a pixel of an image in memory.
+  std::int64_t at(std::int64_t image, std::int64_t row, std::int64_t column) const {
+    return ((image / phases() * height + phase_h(image)) * width + phase_w(image)) * pixel +
+           row * row_step() + column * pixel_step();
+  }
+};
+
 /// Sizes for one call; copied into the enqueued work. H: halves of the transformations of a tile.
 template <class H>
 struct Sizes {
-  std::int64_t batch, inputs, outputs;     ///< of a group of the convolution
-  std::int64_t input_pixel, output_pixel;  ///< channels of all of them
-  std::int64_t in_h, in_w, out_h, out_w, pad_h, pad_w, rows, columns;
+  std::int64_t inputs, outputs;  ///< of a group of the convolution
+  Planes in, out;
+  std::int64_t batch;                        ///< of phases
+  std::int64_t pad_h, pad_w, rows, columns;  ///< of tiles of the largest phase
   int threads;
   std::int64_t tasks, most;  ///< of tiles in a task
   std::int64_t parts = 1;    ///< of the groups of outputs, computed by a thread each
 
   Sizes(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, int team)
-      : batch(input.shape()[0]),
-        inputs(g.in_channels / g.group),
+      : inputs(g.in_channels / g.group),
         outputs(g.out_channels / g.group),
-        input_pixel(g.in_channels),
-        output_pixel(g.out_channels),
-        in_h(input.shape()[2]),
-        in_w(input.shape()[3]),
-        out_h(output.shape()[2]),
-        out_w(output.shape()[3]),
-        pad_h(g.pad[0]),
-        pad_w(g.pad[1]),
-        rows((out_h + H::kStep - 1) / H::kStep),
-        columns((out_w + H::kStep - 1) / H::kStep),
+        in{input.shape()[2], input.shape()[3], g.in_channels, g.dilation[0], g.dilation[1]},
+        out{output.shape()[2], output.shape()[3], g.out_channels, g.dilation[0], g.dilation[1]},
+        batch(input.shape()[0] * in.phases()),
+        pad_h(g.pad[0] / in.gap_h),
+        pad_w(g.pad[1] / in.gap_w),
+        rows((out.rows(0) + H::kStep - 1) / H::kStep),
+        columns((out.columns(0) + H::kStep - 1) / H::kStep),
         threads(team) {
     if (tiles() > kFewTiles) {
       divide_among(threads);
@@ -449,11 +467,12 @@ class Strip {
   static constexpr int kSide = H::kSide;
 
  public:
-  Strip(const Sizes<H>& s, const Run& run, const T* x) : step_(s.input_pixel), width_(s.in_w) {
-    const std::int64_t first = run.row * H::kStep - s.pad_h;
+  Strip(const Sizes<H>& s, const Run& run, const T* x)
+      : step_(s.in.pixel_step()), width_(s.in.columns(run.image)) {
+    const std::int64_t first = run.row * H::kStep - s.pad_h, height = s.in.rows(run.image);
     for (std::int64_t i = 0; i < kSide; ++i) {
-      inside_[i] = first + i >= 0 && first + i < s.in_h;
-      rows_[i] = inside_[i] ? x + (run.image * s.in_h + first + i) * s.in_w * s.input_pixel : nullptr;
+      inside_[i] = first + i >= 0 && first + i < height;
+      rows_[i] = inside_[i] ? x + s.in.at(run.image, first + i, 0) : nullptr;
     }
     whole_ = inside_[0] && inside_[kSide - 1];
   }
@@ -543,18 +562,19 @@ template <int N, class H, class T>
 void write_run(const Sizes<H>& s, const Run& run, const Group& g, const float* products, const float* bias,
                float slope, T* y) {
   constexpr int kSide = H::kSide, kStep = H::kStep;
-  const std::int64_t row = run.row * kStep, next = s.out_w * s.output_pixel;
-  const std::int64_t position = s.of_outputs(), pixel = s.output_pixel;
-  const std::int64_t height = std::min<std::int64_t>(kStep, s.out_h - row);
+  const std::int64_t row = run.row * kStep, next = s.out.row_step();
+  const std::int64_t position = s.of_outputs(), pixel = s.out.pixel_step();
+  const std::int64_t height = std::min<std::int64_t>(kStep, s.out.rows(run.image) - row);
+  const std::int64_t length = s.out.columns(run.image);
   const bool ends = slope != 1;
   products += run.at * N * kLanes;
   Vector added[N] = {};
   for (int n = 0; n < N && bias != nullptr; ++n)
     Block::load(bias + s.of_output().first(g.first + n), added[n]);
   std::int64_t column = run.column * kStep;
-  T* to = y + ((run.image * s.out_h + row) * s.out_w + column) * pixel;
+  T* to = y + s.out.at(run.image, row, column);
   for (std::int64_t t = 0; t < run.count; ++t, column += kStep, to += kStep * pixel) {
-    const std::int64_t width = std::min<std::int64_t>(kStep, s.out_w - column);
+    const std::int64_t width = std::min<std::int64_t>(kStep, length - column);
 #pragma GCC unroll 2
     for (int n = 0; n < N; ++n, products += kLanes) {
       T* const vector = to + s.of_output().first(g.first + n);
@@ -644,20 +664,21 @@ void run_forward(const Sizes<H>& s, Weights weights, const T* x, const float* we
   }
 }
 
-/// The gradients at the outputs of a run, in the vectors [first, first + count) of their channels.
+/// The gradients at the outputs of a run, in the vectors [first, first + count) of their channels. planes: of
+/// dy.
 template <class H, class T>
-void prepare_gradients(const Sizes<H>& s, const Run& run, std::int64_t count, const Vectors& channels,
-                       const Group& vectors, std::int64_t pixel, const T* dy, std::int64_t position,
-                       float* prepared) {
+void prepare_gradients(const Run& run, std::int64_t count, const Vectors& channels, const Group& vectors,
+                       const Planes& planes, const T* dy, std::int64_t position, float* prepared) {
   constexpr int kSide = H::kSide, kStep = H::kStep;
-  const std::int64_t next = s.out_w * pixel, row = run.row * kStep;
-  const std::int64_t height = std::min<std::int64_t>(kStep, s.out_h - row);
+  const std::int64_t next = planes.row_step(), pixel = planes.pixel_step(), row = run.row * kStep;
+  const std::int64_t height = std::min<std::int64_t>(kStep, planes.rows(run.image) - row);
+  const std::int64_t length = planes.columns(run.image);
   for (std::int64_t vector = vectors.first; vector < vectors.first + vectors.count; ++vector) {
     float* to = prepared + (vector * count + run.at) * kLanes;
     std::int64_t column = run.column * kStep;
-    const T* from = dy + ((run.image * s.out_h + row) * s.out_w + column) * pixel + channels.first(vector);
+    const T* from = dy + planes.at(run.image, row, column) + channels.first(vector);
     for (std::int64_t t = 0; t < run.count; ++t, column += kStep, from += kStep * pixel, to += kLanes) {
-      const std::int64_t width = std::min<std::int64_t>(kStep, s.out_w - column);
+      const std::int64_t width = std::min<std::int64_t>(kStep, length - column);
       transform<kStep, kSide>(
           typename H::Gradients(),
           [&](int i, int j, Vector& value) {
@@ -671,16 +692,17 @@ void prepare_gradients(const Sizes<H>& s, const Run& run, std::int64_t count, co
 
 // --- Gradient of the inputs, by the transposed forward pass -------------------------------------
 
-/// Adds what a run's products contribute to the N vectors of a group.
+/// Adds what a run's products contribute to the N vectors of a group. Of windows without gaps.
 template <int N, class H>
 void add_run(const Sizes<H>& s, const Run& run, const Group& g, const float* products, float* dx) {
   constexpr int kSide = H::kSide, kStep = H::kStep;
-  const std::int64_t position = s.of_outputs(), pixel = s.output_pixel, next = s.in_w * pixel;
+  const std::int64_t height = s.in.height, width = s.in.width;
+  const std::int64_t position = s.of_outputs(), pixel = s.out.pixel, next = width * pixel;
   const std::int64_t row = run.row * kStep - s.pad_h;
   products += run.at * N * kLanes;
   for (std::int64_t t = 0; t < run.count; ++t) {
     const std::int64_t column = (run.column + t) * kStep - s.pad_w;
-    float* const to = dx + (run.image * s.in_h * s.in_w + row * s.in_w + column) * pixel;
+    float* const to = dx + (run.image * height * width + row * width + column) * pixel;
 #pragma GCC unroll 2
     for (int n = 0; n < N; ++n, products += kLanes) {
       float* const vector = to + s.of_output().first(g.first + n);
@@ -689,7 +711,7 @@ void add_run(const Sizes<H>& s, const Run& run, const Group& g, const float* pro
           typename H::GradientOfInputs(),
           [&](int i, int j, Vector& value) { Block::load(products + (i * kSide + j) * position, value); },
           [&](int i, int j, Vector& value) {
-            if (row + i < 0 || row + i >= s.in_h || column + j < 0 || column + j >= s.in_w) return;
+            if (row + i < 0 || row + i >= height || column + j < 0 || column + j >= width) return;
             float* const at = vector + i * next + j * pixel;
             Vector sum;
             Block::load(at, sum);
@@ -716,8 +738,8 @@ void run_transposed(const Sizes<H>& s, const float* dy, const float* weight, flo
       for (std::int64_t at = 0; at < tiles; at += s.most) {
         const std::int64_t first = image * tiles + at, count = std::min(s.most, tiles - at);
         for_each_run(s, first, first + count, [&](const Run& run) {
-          prepare_gradients(s, run, count, s.of_input(), {0, s.of_input().count()}, s.input_pixel, dy,
-                            s.of_inputs(), gradients);
+          prepare_gradients<H>(run, count, s.of_input(), {0, s.of_input().count()},
+                               {s.out.height, s.out.width, s.in.pixel}, dy, s.of_inputs(), gradients);
         });
         for (std::int64_t number = s.first_group(part); number < s.first_group(part + 1); ++number) {
           const Group g = s.group(number);
@@ -768,7 +790,7 @@ void add_tiles(const WeightSizes<H>& s, std::int64_t first, std::int64_t last, s
   const std::int64_t count = last - first;
   for_each_run(s, first, last, [&](const Run& run) {
     prepare_run(s, run, count, x, inputs);
-    prepare_gradients(s, run, count, s.of_output(), outputs, s.output_pixel, dy, s.of_gradients(), gradients);
+    prepare_gradients<H>(run, count, s.of_output(), outputs, s.out, dy, s.of_gradients(), gradients);
   });
   for (std::int64_t number = s.first_group(part); number < s.first_group(part + 1); ++number) {
     const Group g = s.group(number);
@@ -990,13 +1012,16 @@ bool winograd_applies(WinogradTile tile, const ConvolutionGeometry& geometry, co
            tensor.layout() == Layout::channels_last && tensor.count() > 0;
   };
   if (instruction_set() < InstructionSet::avx2 || geometry.spatial_axes() != 2 || !is_image(input) ||
-      !is_image(output) || input.dtype() != output.dtype() || !all_are(geometry.dilation, 1) ||
-      !can_turn(of_a_group(geometry)))
+      !is_image(output) || input.dtype() != output.dtype() || !can_turn(of_a_group(geometry)))
     return false;
+  // Windows with gaps are some without, if what is padded is as much for each.
+  const bool has_gaps = !all_are(geometry.dilation, 1);
+  for (std::size_t axis = 0; axis < 2; ++axis)
+    if (geometry.pad[axis] % geometry.dilation[axis] != 0) return false;
   const ConvolutionGeometry group = of_a_group(geometry);
   if (std::min(group.in_channels, group.out_channels) < lanes()) return false;
   if (tile == WinogradTile::wide_of_2)
-    return all_are(geometry.kernel, WideTile::kWindow) && input.dtype() == DType::f32;
+    return !has_gaps && all_are(geometry.kernel, WideTile::kWindow) && input.dtype() == DType::f32;
   return all_are(geometry.kernel, LargeTile::kWindow);
 }
 
@@ -1006,15 +1031,21 @@ std::optional<WinogradTile> winograd_tile(WinogradPass pass, const ConvolutionGe
   const bool is_wide = winograd_applies(wide_of_2, geometry, input, output);
   if (!is_wide && !winograd_applies(of_2, geometry, input, output)) return std::nullopt;
   if (input.dtype() == DType::bf16 && has_bf16_tiles()) return std::nullopt;
-  // The threads meet in each group.
-  if (geometry.group > 8) return std::nullopt;
   const bool is_forward = pass == WinogradPass::forward, is_data = pass == WinogradPass::backward_data;
+  const bool is_avx2 = instruction_set() == InstructionSet::avx2;
+  // The threads meet in each group.
+  const bool is_small = output.shape()[2] * output.shape()[3] < 14 * 14;
+  if (geometry.group > (!is_avx2 || (is_data && is_small) ? 8 : 32)) return std::nullopt;
   const bool is_of_input = is_data && !(is_wide && transposes(wide_of_2, geometry));
   const Shape& shape = (is_of_input ? input : output).shape();
   const std::int64_t pixels = shape[2] * shape[3];
+  const std::int64_t gap_h = geometry.dilation[0], gap_w = geometry.dilation[1];
   const auto products = [&](WinogradTile tile) {
     const std::int64_t step = tile == of_4 ? LargeTile::kStep : SmallTile::kStep;
-    return positions_of(tile) * ((shape[2] + step - 1) / step) * ((shape[3] + step - 1) / step);
+    const auto tiles = [step](std::int64_t length, std::int64_t gap) {
+      return ((length + gap - 1) / gap + step - 1) / step * gap;
+    };
+    return positions_of(tile) * tiles(shape[2], gap_h) * tiles(shape[3], gap_w);
   };
   const std::int64_t small = products(is_wide ? wide_of_2 : of_2), large = products(of_4);
   const std::int64_t least = is_wide ? small : std::min(small, large);
@@ -1025,7 +1056,6 @@ std::optional<WinogradTile> winograd_tile(WinogradPass pass, const ConvolutionGe
   if (least * in_vectors(channels) * 5 > pixels * taps * channels * 3) return std::nullopt;
   // More transformed weights take long to transform and to read, which few pixels are not worth; gradients
   // are of many images. Those for large tiles are more than twice as many. With AVX2 products take longer.
-  const bool is_avx2 = instruction_set() == InstructionSet::avx2;
   const std::int64_t pairs = geometry.in_channels * group.out_channels, most = 512 * 1024;
   const std::int64_t worth = is_forward ? 14 * 14 : 7 * 7;
   const bool is_big = pixels >= 28 * 28;
