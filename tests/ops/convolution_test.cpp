@@ -101,6 +101,9 @@ const std::vector<Case>& cases() {
       {"dilation beyond the image", 2, {5, 9}, {{3, 3}, {1, 1}, {7, 4}, {7, 4}, 1, 16, 16}},
       {"groups of 4, 8 channels", 2, {9, 11}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 2, 8, 8}},
       {"groups of 8, 40 channels", 2, {13, 12}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 5, 40, 40}},
+      {"volumes", 2, {4, 9, 13}, {{3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 1, 16, 32}},
+      {"volumes in groups", 3, {5, 7, 8}, {{2, 3, 3}, {1, 1, 1}, {0, 2, 1}, {1, 1, 1}, 2, 64, 32}},
+      {"volumes, one slice deep", 1, {3, 6, 10}, {{1, 3, 3}, {1, 1, 1}, {0, 1, 0}, {1, 1, 1}, 1, 32, 16}},
       {"uneven dilation", 2, {13, 12}, {{3, 2}, {2, 1}, {1, 0}, {2, 3}, 1, 3, 5}},
       {"two groups", 2, {9, 9}, {{3, 3}, {1, 1}, {1, 1}, {1, 1}, 2, 32, 16}},
       {"odd groups", 3, {8, 7}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 3, 6, 9}},
@@ -1103,6 +1106,36 @@ TEST(ConvolutionWinogradRule, ChoosesTiles) {
               is_avx2 && pass != backward_data ? large : none);
     EXPECT_EQ(tile(pass, 14, 64, 64, 1, 1, Layout::contiguous), none);
     EXPECT_EQ(tile(pass, 14, 64, 64, 1, 1, Layout::channels_last, 4), none);
+  }
+}
+
+TEST(ConvolutionWinogradRule, ChoosesTilesOfVolumes) {
+  const auto device = make_cpu_device(0, {});
+  const auto tile = [&](ops::WinogradPass pass, std::int64_t length, std::int64_t in, std::int64_t out,
+                        std::int64_t stride = 1, std::int64_t dilation = 1) {
+    const Case c{"",
+                 2,
+                 {4, length, length},
+                 {{3, 3, 3}, {1, stride, stride}, {1, 1, 1}, {dilation, 1, 1}, 1, in, out}};
+    return ops::winograd_tile(pass, c.geometry,
+                              Tensor(*device, c.input_shape(), DType::f32, Layout::channels_last),
+                              Tensor(*device, c.output_shape(), DType::f32, Layout::channels_last));
+  };
+  using enum ops::WinogradPass;
+  using Tile = std::optional<ops::WinogradTile>;
+  const bool can = ops::instruction_set() != kBaseline;
+  const Tile none, small = can ? Tile(ops::WinogradTile::of_2) : none,
+                   large = can ? Tile(ops::WinogradTile::of_4) : none;
+  for (const ops::WinogradPass pass : {forward, backward_data, backward_weight}) {
+    EXPECT_EQ(tile(pass, 56, 64, 128), large);
+    EXPECT_EQ(tile(pass, 14, 256, 512), small);
+    EXPECT_EQ(tile(pass, 14, 512, 512), small);
+    EXPECT_EQ(tile(pass, 7, 512, 512), pass == backward_weight ? small : none);
+    EXPECT_EQ(tile(pass, 56, 3, 64), none);
+    EXPECT_EQ(tile(pass, 56, 64, 72), ops::instruction_set() == kAvx2 ? large : none);
+    EXPECT_EQ(tile(pass, 56, 64, 68), none);  // channels would be in two slices' vectors
+    EXPECT_EQ(tile(pass, 56, 64, 64, 2), none);
+    EXPECT_EQ(tile(pass, 56, 64, 64, 1, 2), none);
   }
 }
 

@@ -95,25 +95,39 @@ struct Planes {
   }
 };
 
+/// Of a volume, whose slices are images: windows see `taps` of them, whose channels are so many times as many
+/// inputs of an image of outputs, those of the first slice before those of the next.
+struct Slices {
+  std::int64_t taps = 1, input = 1, output = 1, pad = 0;
+
+  /// The image of inputs that an image of outputs sees at a tap; -1: what is padded.
+  std::int64_t image(std::int64_t of_outputs, std::int64_t tap) const {
+    const std::int64_t slice = of_outputs % output + tap - pad;
+    return slice < 0 || slice >= input ? -1 : of_outputs / output * input + slice;
+  }
+};
+
 /// Sizes for one call; copied into the enqueued work. H: halves of the transformations of a tile.
 template <class H>
 struct Sizes {
-  std::int64_t inputs, outputs;  ///< of a group of the convolution
+  Slices depth;
+  std::int64_t inputs, outputs;  ///< of a group of the convolution; inputs: at all taps of a volume's depth
   Planes in, out;
-  std::int64_t batch;                        ///< of phases
+  std::int64_t batch;                        ///< of slices and phases
   std::int64_t pad_h, pad_w, rows, columns;  ///< of tiles of the largest phase
   int threads;
   std::int64_t tasks, most;  ///< of tiles in a task
   std::int64_t parts = 1;    ///< of the groups of outputs, computed by a thread each
 
   Sizes(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output, int team)
-      : inputs(g.in_channels / g.group),
+      : depth(slices_of(g, input, output)),
+        inputs(g.in_channels / g.group * depth.taps),
         outputs(g.out_channels / g.group),
-        in{input.shape()[2], input.shape()[3], g.in_channels, g.dilation[0], g.dilation[1]},
-        out{output.shape()[2], output.shape()[3], g.out_channels, g.dilation[0], g.dilation[1]},
-        batch(input.shape()[0] * in.phases()),
-        pad_h(g.pad[0] / in.gap_h),
-        pad_w(g.pad[1] / in.gap_w),
+        in(planes_of(g, input, g.in_channels)),
+        out(planes_of(g, output, g.out_channels)),
+        batch(input.shape()[0] * depth.output * in.phases()),
+        pad_h(g.pad[g.pad.size() - 2] / in.gap_h),
+        pad_w(g.pad.back() / in.gap_w),
         rows((out.rows(0) + H::kStep - 1) / H::kStep),
         columns((out.columns(0) + H::kStep - 1) / H::kStep),
         threads(team) {
@@ -124,6 +138,15 @@ struct Sizes {
     parts = even_parts(threads, [this](std::int64_t some) { return tasks_for(some); });
     tasks = tasks_for(parts);
     most = most_of(tasks);
+  }
+  static Slices slices_of(const ConvolutionGeometry& g, const Tensor& input, const Tensor& output) {
+    if (g.spatial_axes() == 2) return {};
+    return {g.kernel[0], input.shape()[2], output.shape()[2], g.pad[0]};
+  }
+  static Planes planes_of(const ConvolutionGeometry& g, const Tensor& tensor, std::int64_t channels) {
+    const int axes = tensor.shape().axes();
+    return {tensor.shape()[axes - 2], tensor.shape()[axes - 1], channels, g.dilation[g.dilation.size() - 2],
+            g.dilation.back()};
   }
   /// As many parts of the outputs, `limit` at most, that the busiest thread computes least; of equally good
   /// ones the most. shares_for(parts): the shares of the tiles.
@@ -151,6 +174,7 @@ struct Sizes {
   std::int64_t tiles() const { return batch * rows * columns; }
   std::int64_t first_tile(std::int64_t task) const { return tiles() * task / tasks; }
 
+  std::int64_t channels() const { return inputs / depth.taps; }
   Vectors of_input() const { return {inputs}; }
   Vectors of_output() const { return {outputs}; }
   std::int64_t vectors() const { return of_output().count(); }
@@ -167,6 +191,14 @@ struct Sizes {
     return group(number);
   }
   std::int64_t first_group(std::int64_t part) const { return groups() * part / parts; }
+  /// Of the caller's weights between input c and output o.
+  std::int64_t window(std::int64_t o, std::int64_t c) const {
+    return ((o * channels() + c % channels()) * depth.taps + c / channels()) * H::kTaps;
+  }
+  /// The same where the caller's outputs are the inputs here, the caller's windows turned around.
+  std::int64_t turned_window(std::int64_t o, std::int64_t c) const {
+    return ((c % channels() * outputs + o) * depth.taps + depth.taps - 1 - c / channels()) * H::kTaps;
+  }
   /// Of the caller's weights, and of the transformed ones.
   std::int64_t taps() const { return outputs * inputs * H::kTaps; }
   std::int64_t weights() const { return weights_before(vectors()); }
@@ -446,8 +478,7 @@ void prepare_weights(const Sizes<H>& s, Weights weights, std::int64_t v, std::in
   for (std::int64_t c = block * kLanes; c < std::min((block + 1) * kLanes, s.inputs); ++c) {
     for (std::int64_t lane = 0; lane < kLanes; ++lane) {
       const std::int64_t o = s.of_output().first(v) + lane;
-      const float* from =
-          weight + (weights == Weights::as_they_are ? o * s.inputs + c : c * s.outputs + o) * kTaps;
+      const float* from = weight + (weights == Weights::as_they_are ? s.window(o, c) : s.turned_window(o, c));
       for (std::int64_t tap = 0; tap < kTaps; ++tap)
         taps[tap][lane] = stored<T>(from[weights == Weights::turned ? kTaps - 1 - tap : tap]);
     }
@@ -467,12 +498,15 @@ class Strip {
   static constexpr int kSide = H::kSide;
 
  public:
-  Strip(const Sizes<H>& s, const Run& run, const T* x)
+  /// depth_tap: of a volume.
+  Strip(const Sizes<H>& s, const Run& run, std::int64_t depth_tap, const T* x)
       : step_(s.in.pixel_step()), width_(s.in.columns(run.image)) {
-    const std::int64_t first = run.row * H::kStep - s.pad_h, height = s.in.rows(run.image);
+    const std::int64_t image =
+        s.depth.taps == 1 && s.depth.pad == 0 ? run.image : s.depth.image(run.image, depth_tap);
+    const std::int64_t first = run.row * H::kStep - s.pad_h, height = image < 0 ? 0 : s.in.rows(image);
     for (std::int64_t i = 0; i < kSide; ++i) {
       inside_[i] = first + i >= 0 && first + i < height;
-      rows_[i] = inside_[i] ? x + s.in.at(run.image, first + i, 0) : nullptr;
+      rows_[i] = inside_[i] ? x + s.in.at(image, first + i, 0) : nullptr;
     }
     whole_ = inside_[0] && inside_[kSide - 1];
   }
@@ -500,15 +534,17 @@ void prepare_run(const Sizes<H>& s, const Run& run, std::int64_t count, const T*
   constexpr int kSide = H::kSide, kStep = H::kStep;
   constexpr std::int64_t kTogether = 4;  // tiles, whose columns stay in the L1 cache
   alignas(64) float columns[kTogether * kStep + kSide - kStep][kSide][kLanes];
-  const Strip<H, T> strip(s, run, x);
-  const std::int64_t position = s.of_inputs();
+  const std::int64_t position = s.of_inputs(), blocks = s.of_input().count() / s.depth.taps;
   for (std::int64_t block = 0; block < s.of_input().count(); ++block) {
+    const std::int64_t tap = block / blocks;
+    const Strip<H, T> strip(s, run, tap, x);
+    const std::int64_t channel = s.of_input().first(block) - tap * s.channels();
     for (std::int64_t first = 0; first < run.count; first += kTogether) {
       const std::int64_t tiles = std::min(kTogether, run.count - first);
       const std::int64_t column = (run.column + first) * kStep - s.pad_w;
       for (std::int64_t c = 0; c < tiles * kStep + kSide - kStep; ++c) {
         Vector values[kSide];
-        strip.load(column + c, s.of_input().first(block), values);
+        strip.load(column + c, channel, values);
 #pragma GCC unroll 6
         for (int i = 0; i < kSide; ++i) Block::store(values[i], columns[c][i]);
       }
@@ -849,7 +885,7 @@ void write_weights(const WeightSizes<H>& s, std::int64_t v, std::int64_t block, 
         },
         [&](int i, int j, const Vector& value) { Block::store(value, taps[i * kWindow + j]); });
     for (std::int64_t lane = s.of_output().repeated(v); lane < kLanes; ++lane) {
-      float* to = dw + ((s.of_output().first(v) + lane) * s.inputs + c) * kTaps;
+      float* to = dw + s.window(s.of_output().first(v) + lane, c);
       for (std::int64_t tap = 0; tap < kTaps; ++tap)
         to[tap] = adds ? to[tap] + taps[tap][lane] : taps[tap][lane];
     }
@@ -907,7 +943,7 @@ void forward_on_cpu(Context& context, WinogradTile tile, const ConvolutionGeomet
                  slope = static_cast<float>(slope), y = output.data<T>(), prepared, is_kept = keeps,
                  workspace] {
       for (std::int64_t group = 0; group < count; ++group)
-        run_forward(sizes, Weights::as_they_are, x + group * sizes.inputs,
+        run_forward(sizes, Weights::as_they_are, x + group * sizes.channels(),
                     w == nullptr ? nullptr : w + group * sizes.taps(),
                     b == nullptr ? nullptr : b + group * sizes.outputs, slope, y + group * sizes.outputs,
                     prepared + (is_kept ? group * sizes.weights() : 0), workspace);
@@ -936,8 +972,8 @@ void transposed_on_cpu(Context& context, const ConvolutionGeometry& geometry, co
   context.run([sizes, count = geometry.group, dy = grad_output.data<float>(), w = weight.data<float>(),
                dx = grad_input.data<float>(), prepared] {
     for (std::int64_t group = 0; group < count; ++group)
-      run_transposed(sizes, dy + group * sizes.inputs, w + group * sizes.taps(), dx + group * sizes.outputs,
-                     prepared, prepared + sizes.weights());
+      run_transposed(sizes, dy + group * sizes.channels(), w + group * sizes.taps(),
+                     dx + group * sizes.outputs, prepared, prepared + sizes.weights());
   });
 }
 
@@ -951,8 +987,8 @@ void backward_data_on_cpu(Context& context, WinogradTile tile, const Convolution
     context.run([sizes, count = geometry.group, dy = grad_output.data<T>(), w = weight.data<float>(),
                  dx = grad_input.data<T>(), prepared] {
       for (std::int64_t group = 0; group < count; ++group)
-        run_forward(sizes, Weights::turned, dy + group * sizes.inputs, w + group * sizes.taps(), nullptr, 1,
-                    dx + group * sizes.outputs, prepared, prepared + sizes.weights());
+        run_forward(sizes, Weights::turned, dy + group * sizes.channels(), w + group * sizes.taps(), nullptr,
+                    1, dx + group * sizes.outputs, prepared, prepared + sizes.weights());
     });
   });
 }
@@ -965,7 +1001,7 @@ void backward_weight_on_cpu(Context& context, WinogradTile tile, const Convoluti
     context.run([sizes, count = geometry.group, x = input.data<T>(), dy = grad_output.data<T>(), adds,
                  dw = grad_weight.data<float>(), workspace] {
       for (std::int64_t group = 0; group < count; ++group)
-        run_backward_weight(sizes, x + group * sizes.inputs, dy + group * sizes.outputs, adds,
+        run_backward_weight(sizes, x + group * sizes.channels(), dy + group * sizes.outputs, adds,
                             dw + group * sizes.taps(), workspace);
     });
   });
@@ -1011,18 +1047,23 @@ bool winograd_applies(WinogradTile tile, const ConvolutionGeometry& geometry, co
     return (tensor.dtype() == DType::f32 || tensor.dtype() == DType::bf16) &&
            tensor.layout() == Layout::channels_last && tensor.count() > 0;
   };
-  if (instruction_set() < InstructionSet::avx2 || geometry.spatial_axes() != 2 || !is_image(input) ||
+  const int axes = geometry.spatial_axes();
+  if (instruction_set() < InstructionSet::avx2 || axes < 2 || axes > 3 || !is_image(input) ||
       !is_image(output) || input.dtype() != output.dtype() || !can_turn(of_a_group(geometry)))
     return false;
   // Windows with gaps are some without, if what is padded is as much for each.
-  const bool has_gaps = !all_are(geometry.dilation, 1);
-  for (std::size_t axis = 0; axis < 2; ++axis)
+  const bool has_gaps = !all_are(geometry.dilation, 1), is_volume = axes == 3;
+  for (std::size_t axis = 0; axis < geometry.pad.size(); ++axis)
     if (geometry.pad[axis] % geometry.dilation[axis] != 0) return false;
   const ConvolutionGeometry group = of_a_group(geometry);
   if (std::min(group.in_channels, group.out_channels) < lanes()) return false;
+  // The channels of a slice fill their vectors.
+  if (is_volume && (has_gaps || group.in_channels % lanes() != 0 || group.out_channels % lanes() != 0))
+    return false;
   if (tile == WinogradTile::wide_of_2)
-    return !has_gaps && all_are(geometry.kernel, WideTile::kWindow) && input.dtype() == DType::f32;
-  return all_are(geometry.kernel, LargeTile::kWindow);
+    return !has_gaps && !is_volume && all_are(geometry.kernel, WideTile::kWindow) &&
+           input.dtype() == DType::f32;
+  return all_are({geometry.kernel.end() - 2, geometry.kernel.end()}, LargeTile::kWindow);
 }
 
 std::optional<WinogradTile> winograd_tile(WinogradPass pass, const ConvolutionGeometry& geometry,
@@ -1034,34 +1075,42 @@ std::optional<WinogradTile> winograd_tile(WinogradPass pass, const ConvolutionGe
   const bool is_forward = pass == WinogradPass::forward, is_data = pass == WinogradPass::backward_data;
   const bool is_avx2 = instruction_set() == InstructionSet::avx2;
   // The threads meet in each group.
-  const bool is_small = output.shape()[2] * output.shape()[3] < 14 * 14;
+  const auto side = [](const Tensor& tensor, int axis) {
+    return tensor.shape()[tensor.shape().axes() - 2 + axis];
+  };
+  const bool is_small = side(output, 0) * side(output, 1) < 14 * 14;
   if (geometry.group > (!is_avx2 || (is_data && is_small) ? 8 : 32)) return std::nullopt;
   const bool is_of_input = is_data && !(is_wide && transposes(wide_of_2, geometry));
-  const Shape& shape = (is_of_input ? input : output).shape();
-  const std::int64_t pixels = shape[2] * shape[3];
-  const std::int64_t gap_h = geometry.dilation[0], gap_w = geometry.dilation[1];
+  const Tensor& tiled = is_of_input ? input : output;
+  const std::int64_t height = side(tiled, 0), width = side(tiled, 1), pixels = height * width;
+  const std::int64_t gap_h = geometry.dilation[geometry.dilation.size() - 2],
+                     gap_w = geometry.dilation.back();
   const auto products = [&](WinogradTile tile) {
     const std::int64_t step = tile == of_4 ? LargeTile::kStep : SmallTile::kStep;
     const auto tiles = [step](std::int64_t length, std::int64_t gap) {
       return ((length + gap - 1) / gap + step - 1) / step * gap;
     };
-    return positions_of(tile) * tiles(shape[2], gap_h) * tiles(shape[3], gap_w);
+    return positions_of(tile) * tiles(height, gap_h) * tiles(width, gap_w);
   };
   const std::int64_t small = products(is_wide ? wide_of_2 : of_2), large = products(of_4);
   const std::int64_t least = is_wide ? small : std::min(small, large);
   // At the end of rows and columns, tiles compute in vain, and in the last vector of channels lanes do.
   const ConvolutionGeometry group = of_a_group(geometry);
   const std::int64_t channels = is_data ? group.in_channels : group.out_channels;
-  const std::int64_t taps = geometry.kernel[0] * geometry.kernel[1];
+  const std::int64_t depth = geometry.spatial_axes() == 3 ? geometry.kernel[0] : 1;
+  const std::int64_t taps = geometry.kernel.back() * geometry.kernel.back();
   if (least * in_vectors(channels) * 5 > pixels * taps * channels * 3) return std::nullopt;
   // More transformed weights take long to transform and to read, which few pixels are not worth; gradients
   // are of many images. Those for large tiles are more than twice as many. With AVX2 products take longer.
-  const std::int64_t pairs = geometry.in_channels * group.out_channels, most = 512 * 1024;
+  const std::int64_t pairs = depth * geometry.in_channels * group.out_channels, most = 512 * 1024;
   const std::int64_t worth = is_forward ? 14 * 14 : 7 * 7;
   const bool is_big = pixels >= 28 * 28;
-  if (pairs > (pixels < worth ? 256 * 512 : is_big ? 4 * most : most)) return std::nullopt;
+  const std::int64_t many = is_big                                                 ? 4 * most
+                            : depth > 1 && (!is_small || !(is_forward || is_data)) ? 2 * most
+                                                                                   : most;
+  if (pairs > (pixels < worth ? 256 * 512 : many)) return std::nullopt;
   if (is_wide) return wide_of_2;
-  const std::int64_t near = is_avx2                                 ? (is_forward ? 256 * 256 : most)
+  const std::int64_t near = is_avx2 ? (is_forward || depth > 1 ? 256 * 256 : most)
                             : pass == WinogradPass::backward_weight ? 256 * 256
                                                                     : 128 * 256;
   if (large < small && (pairs <= near || (is_big && (pairs <= 2 * most || !is_forward)))) return of_4;
@@ -1070,7 +1119,8 @@ std::optional<WinogradTile> winograd_tile(WinogradPass pass, const ConvolutionGe
 }
 
 std::int64_t winograd_weights(WinogradTile tile, const ConvolutionGeometry& geometry) {
-  return positions_of(tile) * geometry.in_channels * in_vectors(of_a_group(geometry).out_channels);
+  const std::int64_t depth = geometry.spatial_axes() == 3 ? geometry.kernel[0] : 1;
+  return positions_of(tile) * depth * geometry.in_channels * in_vectors(of_a_group(geometry).out_channels);
 }
 
 }  // namespace banyan::ops

@@ -1,6 +1,7 @@
 // Convolution of channels-last images, stored in f32 or bf16, with windows of 3 x 3, or in f32 of 5 x 5, in
-// steps of 1, those of 3 x 3 with gaps or without, by Winograd's minimal filtering (Lavin and Gray, "Fast
-// Algorithms for Convolutional Neural Networks"): forward pass and gradients of input and weights.
+// steps of 1, those of 3 x 3 with gaps or without, and in volumes at several slices, by Winograd's minimal
+// filtering (Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks"): forward pass and gradients
+// of input and weights.
 //
 // A tile of 2 x 2 outputs is computed from 16 products per pair of channels instead of 36 (windows of 5 x 5:
 // 36 instead of 100), one of 4 x 4 from 36 instead of 144: inputs and weights are transformed, multiplied at
@@ -20,7 +21,8 @@ enum class WinogradPass : std::uint8_t { forward, backward_data, backward_weight
 /// The side of a tile's outputs, and wide ones for windows of 5 x 5.
 enum class WinogradTile : std::uint8_t { of_2, of_4, wide_of_2 };
 /// Such images, of which a group's channels fill a vector of the instruction set, at least AVX2, with windows
-/// for that tile, and what is padded is a multiple of the dilation; not empty.
+/// for that tile, and what is padded is a multiple of the dilation; of volumes, channels fill their last
+/// vector, too; not empty.
 bool winograd_applies(WinogradTile tile, const ConvolutionGeometry& geometry, const Tensor& input,
                       const Tensor& output);
 /// Where it applies, the faster tile; none where oneDNN's kernels are faster. A rule based only on channels,
