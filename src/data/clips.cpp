@@ -74,7 +74,7 @@ class ClipReader : public RecordReader {
     path_ = path;
   }
   /// How many frames the clip's video has, where its first one is drawn.
-  std::int64_t frames_of(const Clip& clip) const { return options_.files ? video_->frames() : clip.first; }
+  std::int64_t frames_of(const Clip& clip) const { return options_.files ? frames_in(path_) : clip.first; }
 
   std::uint32_t draw(std::uint64_t item, std::uint64_t which, int below) const {
     return ops::philox(options_.key.key(), item, which).v[0] % static_cast<std::uint32_t>(below);

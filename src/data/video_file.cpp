@@ -1,5 +1,7 @@
 #include "data/video_file.hpp"
 
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "banyan/base/error.hpp"
@@ -46,7 +48,7 @@ class FrameReader : public RecordReader {
 class FrameSource : public RecordSource {
  public:
   FrameSource(const std::string& path, std::uint32_t skipped)
-      : path_(path), step_(std::int64_t{skipped} + 1), frames_(open_video_file(path)->frames()) {}
+      : path_(path), step_(std::int64_t{skipped} + 1), frames_(frames_in(path)) {}
   std::uint64_t size() const override { return static_cast<std::uint64_t>((frames_ + step_ - 1) / step_); }
   std::string name() const override { return "video " + banyan::quoted(path_); }
   std::unique_ptr<RecordReader> reader() const override {
@@ -77,6 +79,19 @@ void require_ffmpeg(const std::string& what) {
 std::unique_ptr<VideoFile> open_video_file(const std::string& path) {
   require_ffmpeg(cat("reading ", banyan::quoted(path)));
   return video_backend().table->open(path);
+}
+
+std::int64_t frames_in(const std::string& path) {
+  static std::mutex mutex;
+  static std::map<std::string, std::int64_t> counted;
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto found = counted.find(path); found != counted.end()) return found->second;
+  }
+  const std::int64_t frames = open_video_file(path)->count_frames();
+  const std::lock_guard lock(mutex);
+  counted[path] = frames;
+  return frames;
 }
 
 std::shared_ptr<RecordSource> open_video_frames(const std::string& path, std::uint32_t skipped) {

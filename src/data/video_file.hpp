@@ -20,8 +20,8 @@ void require_ffmpeg(const std::string& what);
 class VideoFile {
  public:
   virtual ~VideoFile() = default;
-  /// By what the file holds; a damaged one may turn out to have fewer.
-  virtual std::int64_t frames() const = 0;
+  /// Decodes all of them.
+  virtual std::int64_t count_frames() = 0;
   /// Frames first, first + step, first + 2 step... (from 0), `count` of them, as blue, green and red: `take`
   /// is called with the number of each (from 0) among them.
   virtual void read(std::int64_t first, std::int64_t step, int count,
@@ -29,6 +29,8 @@ class VideoFile {
 };
 
 std::unique_ptr<VideoFile> open_video_file(const std::string& path);
+/// How many frames the file has, counted once in a process.
+std::int64_t frames_in(const std::string& path);
 
 /// Records are the frames of one file, of which `skipped` are left out after each.
 std::shared_ptr<RecordSource> open_video_frames(const std::string& path, std::uint32_t skipped);

@@ -111,7 +111,10 @@ bool has_transform(const DataSettings& data) {
 
 template <class DataSettings>
 void move_transform(DataSettings& data, caffe::TransformationParameter& transform) {
-  if (data.has_transform_param()) transform.MergeFrom(data.transform_param());
+  if (data.has_transform_param()) {
+    if (data.transform_param().mean_value_size() > 0) transform.clear_mean_value();  // in place of those
+    transform.MergeFrom(data.transform_param());
+  }
   if (data.has_scale()) transform.set_scale(data.scale());
   if (data.has_mean_file()) transform.set_mean_file(data.mean_file());
   if (data.has_crop_size()) transform.set_crop_size(data.crop_size());
@@ -134,7 +137,8 @@ bool needs_transform(const V1LayerParameter& layer) {
     case V1LayerParameter::WINDOW_DATA:
       return has_transform(layer.window_data_param());
     default:
-      return false;
+      return layer.data_param().has_transform_param() || layer.image_data_param().has_transform_param() ||
+             layer.window_data_param().has_transform_param();
   }
 }
 
@@ -195,7 +199,11 @@ bool learns_statistics(const caffe::LayerParameter& layer) {
 void warn_of_idle_settings(const caffe::NetParameter& net, const std::string& origin) {
   for (const caffe::LayerParameter& layer : net.layer()) {
     const std::string& type = layer.type();
-    const bool idle = ((type == "Data" || type == "AnnotatedData") && has_transform(layer.data_param())) ||
+    const bool nested = layer.data_param().has_transform_param() ||
+                        layer.image_data_param().has_transform_param() ||
+                        layer.window_data_param().has_transform_param();
+    const bool idle = nested ||
+                      ((type == "Data" || type == "AnnotatedData") && has_transform(layer.data_param())) ||
                       (type == "ImageData" && has_transform(layer.image_data_param())) ||
                       (type == "WindowData" && has_transform(layer.window_data_param()));
     if (!idle) continue;
@@ -250,6 +258,15 @@ caffe::NetParameter upgrade_data_transform(caffe::NetParameter net) {
     if (layer.type() == V1LayerParameter::WINDOW_DATA) {
       move_transform(*layer.mutable_window_data_param(), transform);
     }
+    // Of other sources only a whole transform_param.
+    const auto move_nested = [&](auto& data) {
+      if (!data.has_transform_param()) return;
+      transform.MergeFrom(data.transform_param());
+      data.clear_transform_param();
+    };
+    if (layer.has_data_param()) move_nested(*layer.mutable_data_param());
+    if (layer.has_image_data_param()) move_nested(*layer.mutable_image_data_param());
+    if (layer.has_window_data_param()) move_nested(*layer.mutable_window_data_param());
   }
   return net;
 }

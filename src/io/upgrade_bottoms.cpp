@@ -29,31 +29,42 @@ class BottomUpgrade {
       warned_ = true;
       layer.clear_device();
     }
+    if (layer.param_bottoms() > static_cast<std::uint32_t>(layer.bottom_size()))
+      refuse(layer, "param_bottoms is ", layer.param_bottoms(), ", of ", layer.bottom_size(), " bottoms");
     const int count = static_cast<int>(layer.param_bottoms()), first = layer.bottom_size() - count;
     layer.clear_param_bottoms();
     if (count == 0) return;
-    if (first < 0) refuse(layer, "param_bottoms is ", count, ", of ", layer.bottom_size(), " bottoms");
     for (int i = 0; i < count; ++i) take(layer, i, layer.bottom(first + i));
     layer.mutable_bottom()->DeleteSubrange(first, count);
     if (const int given = layer.propagate_down_size(); given > first)
       layer.mutable_propagate_down()->Truncate(first);
   }
 
-  /// Parameter layers that no layer reads any more.
+  /// Parameter layers that no layer reads any more; the others share their blobs.
   void drop_idle(caffe::NetParameter& net) const {
     std::set<std::string> read;
     for (const caffe::LayerParameter& layer : net.layer())
       read.insert(layer.bottom().begin(), layer.bottom().end());
+    for (caffe::LayerParameter& layer : *net.mutable_layer()) {
+      if (!is_taken(layer)) continue;
+      if (!read.contains(layer.top(0)) && layer.parameter_param().has_blob_filler())
+        refuse(layer,
+               "its blob_filler would be lost: write it as the filler of the layer that reads the blob");
+      if (layer.param_size() == 0) layer.add_param();
+      if (!layer.param(0).has_name()) layer.mutable_param(0)->set_name(layer.top(0));
+    }
     auto& layers = *net.mutable_layer();
     layers.erase(std::remove_if(layers.begin(), layers.end(),
                                 [&](const caffe::LayerParameter& layer) {
-                                  return layer.type() == "Parameter" && layer.top_size() == 1 &&
-                                         taken_.contains(layer.top(0)) && !read.contains(layer.top(0));
+                                  return is_taken(layer) && !read.contains(layer.top(0));
                                 }),
                  layers.end());
   }
 
  private:
+  bool is_taken(const caffe::LayerParameter& layer) const {
+    return layer.type() == "Parameter" && layer.top_size() == 1 && taken_.contains(layer.top(0));
+  }
   template <class... Parts>
   [[noreturn]] void refuse(const caffe::LayerParameter& layer, const Parts&... parts) const {
     bad_input(origin_, ": layer ", quoted(layer.name()), " (", layer.type(), "): ", parts...);

@@ -36,7 +36,8 @@ bool is_minimum(const caffe::LayerParameter& layer) {
 
 /// BVLC's opencl branch writes a maximum Pooling into the LRN before it.
 bool pools_after(const caffe::LayerParameter& layer) {
-  return layer.type() == "LRN" && layer.lrn_param().fuse_type() == caffe::LRNParameter::FUSED_POOL_MAX;
+  return without_ristretto(layer.type()) == "LRN" &&
+         layer.lrn_param().fuse_type() == caffe::LRNParameter::FUSED_POOL_MAX;
 }
 
 bool is_dialect(const caffe::LayerParameter& layer) {
@@ -59,6 +60,10 @@ class DialectUpgrade {
     } else if (type == "DenseBlock") {
       write_out_dense_block(layer, origin_, layers_);
     } else {
+      if (type == "ReLUPooling" && layer.pooling_param().pool() == caffe::PoolingParameter::MIN)
+        bad_input(origin_, ": layer ", quoted(layer.name()),
+                  " (ReLUPooling): pool: MIN is not supported there; write a ReLU and a Pooling layer");
+      layer.set_type(without_ristretto(type));
       if (is_minimum(layer) && layer.bottom_size() == 1 && layer.top_size() == 1) return take_minimum(layer);
       if (pools_after(layer) && layer.top_size() == 1) return take_pooled(layer);
       if (type == "ReLUPooling") add_relu(layer);
@@ -115,7 +120,10 @@ class DialectUpgrade {
     lrn.set_top(0, between);
     caffe::LayerParameter& kept = *layers_.Add();
     kept = lrn;
-    add(lrn, "_pooled", "Pooling", between, top).mutable_pooling_param()->Swap(&settings);
+    kept.clear_loss_weight();
+    caffe::LayerParameter& pooling = add(lrn, "_pooled", "Pooling", between, top);
+    pooling.mutable_pooling_param()->Swap(&settings);
+    *pooling.mutable_loss_weight() = lrn.loss_weight();
   }
 
   static void fuse_relu(caffe::LayerParameter& layer) {

@@ -57,15 +57,22 @@ class MessageUpgrade {
   /// crop_size cuts anywhere in training and the centre in tests, which the two crops were for.
   void transform() const {
     caffe::TransformationParameter& s = *layer_.mutable_transform_param();
-    const bool crops = s.has_var_sz_img_rand_crop() || s.has_var_sz_img_center_crop();
-    if ((s.has_var_sz_img_rand_crop() && s.has_var_sz_img_center_crop()) || (crops && s.has_crop_size()))
+    // 0 is off.
+    const bool cuts = s.var_sz_img_rand_crop() > 0, centres = s.var_sz_img_center_crop() > 0,
+               crops = cuts || centres;
+    const bool resizes = s.has_var_sz_img_rand_resize_lower() || s.has_var_sz_img_rand_resize_upper();
+    if (resizes && (s.has_img_rand_resize_lower() || s.has_img_rand_resize_upper()))
+      refuse(
+          "var_sz_img_rand_resize_lower and _upper are earlier names of img_rand_resize_lower and _upper; "
+          "give one "
+          "of the two");
+    if ((cuts && centres) || (crops && s.has_crop_size()))
       refuse(
           "var_sz_img_rand_crop and var_sz_img_center_crop are earlier names of crop_size; give one of the "
           "three");
     if (s.has_var_sz_img_rand_resize_lower()) s.set_img_rand_resize_lower(s.var_sz_img_rand_resize_lower());
     if (s.has_var_sz_img_rand_resize_upper()) s.set_img_rand_resize_upper(s.var_sz_img_rand_resize_upper());
-    if (crops)
-      s.set_crop_size(s.has_var_sz_img_rand_crop() ? s.var_sz_img_rand_crop() : s.var_sz_img_center_crop());
+    if (crops) s.set_crop_size(cuts ? s.var_sz_img_rand_crop() : s.var_sz_img_center_crop());
     s.clear_var_sz_img_rand_resize_lower();
     s.clear_var_sz_img_rand_resize_upper();
     s.clear_var_sz_img_rand_crop();

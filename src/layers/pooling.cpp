@@ -160,7 +160,8 @@ void PoolingLayer::setup(const Blobs& inputs, const Blobs& outputs) {
   if (!settings().avg_include_pad() && settings().pool() != caffe::PoolingParameter::AVE)
     refuse("avg_include_pad: false is for pool: AVE only");
   if (settings().pool() == caffe::PoolingParameter::MIN)
-    refuse("pool: MIN is written as Power, Pooling and Power while a file is read");
+    refuse(
+        "pool: MIN is read as Power, Pooling with MAX and Power where a Pooling has one bottom and one top");
   if (settings().axis() != 1) refuse("pooling_param.axis other than 1 is not supported");
   if (settings().has_round_mode() &&
       rounds_up() != (settings().round_mode() == caffe::PoolingParameter::CEIL))

@@ -109,6 +109,14 @@ class VideoDataLayer : public SourceLayer {
     if (from.video_type() != caffe::VideoSource::VIDEO)
       refuse("video_data_param.video_type", "must be VIDEO: cameras are not supported");
     if (from.video_file().empty()) refuse("video_data_param.video_file", "is missing");
+    caffe::VideoDataParameter others = from;
+    others.clear_video_type();
+    others.clear_device_id();
+    others.clear_video_file();
+    others.clear_skip_frames();
+    if (others.ByteSizeLong() > 0)
+      refuse("video_data_param", cat("has settings of lists beside a video_file: ", others.ShortDebugString(),
+                                     "; the batch size is that of data_param"));
     if (parameter().top_size() > 1)
       refuse("video_data_param.video_file", "gives images only, for one top; found further ones");
     data::require_ffmpeg(cat("layer ", banyan::quoted(name()), ": video_data_param.video_file"));

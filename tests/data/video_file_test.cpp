@@ -32,7 +32,8 @@ struct Encoding {
 constexpr Encoding kEncodings[] = {
     {"a.avi", AV_CODEC_ID_MPEG4, 12, 0}, {"b.avi", AV_CODEC_ID_MPEG4, 12, 2},
     {"c.mp4", AV_CODEC_ID_MPEG4, 10, 2}, {"d.mkv", AV_CODEC_ID_MPEG2VIDEO, 6, 2},
-    {"e.avi", AV_CODEC_ID_MJPEG, 1, 0},  {"f.m2v", AV_CODEC_ID_MPEG2VIDEO, 6, 2}};
+    {"e.avi", AV_CODEC_ID_MJPEG, 1, 0},  {"f.m2v", AV_CODEC_ID_MPEG2VIDEO, 6, 2},
+    {"g.ts", AV_CODEC_ID_MPEG4, 12, 2},  {"h.ts", AV_CODEC_ID_MPEG2VIDEO, 9, 2}};
 
 class VideoFiles : public FolderTest {
  protected:
@@ -125,7 +126,7 @@ TEST_F(VideoFiles, GiveAnyFramesInAnyOrder) {
     SCOPED_TRACE(how.file);
     write(how);
     const auto video = open_video_file(path(how.file));
-    ASSERT_EQ(video->frames(), kFrames);
+    ASSERT_EQ(video->count_frames(), kFrames);
     EXPECT_EQ(numbers(*video, how, 0, 1, kFrames), wanted(0, 1, kFrames));
     std::mt19937 draws(7);
     for (int k = 0; k < 40; ++k) {
@@ -145,6 +146,42 @@ TEST_F(VideoFiles, AreRefusedIfTheyAreNone) {
   write_file(path("text.avi"), std::string("no video at all\n"));
   EXPECT_THAT(bad_input_of([&] { open_video_file(path("text.avi")); }), HasSubstr("text.avi"));
   EXPECT_THAT(bad_input_of([&] { open_video_file("http://127.0.0.1/a.avi"); }), HasSubstr("No such file"));
+}
+
+/// A reader that begins in the middle gives what one gives that has read everything before.
+TEST_F(VideoFiles, AreTheSameForAFreshReader) {
+  for (const Encoding& how : kEncodings) {
+    SCOPED_TRACE(how.file);
+    write(how);
+    std::vector<std::vector<std::uint8_t>> one_after_the_other;
+    open_video_file(path(how.file))->read(0, 1, kFrames, [&](int, Image& image) {
+      one_after_the_other.push_back(image.pixels);
+    });
+    for (int frame = 0; frame < kFrames; frame += 7)
+      open_video_file(path(how.file))->read(frame, 1, 1, [&](int, Image& image) {
+        EXPECT_EQ(image.pixels, one_after_the_other[static_cast<std::size_t>(frame)]) << frame;
+      });
+  }
+}
+
+TEST_F(VideoFiles, GoOnAfterAnError) {
+  const Encoding& how = kEncodings[0];
+  write(how);
+  const auto video = open_video_file(path(how.file));
+  EXPECT_THAT(bad_input_of([&] { numbers(*video, how, 48, 1, 9); }), HasSubstr("has 50 pictures"));
+  EXPECT_EQ(numbers(*video, how, 49, 1, 1), wanted(49, 1, 1));
+  std::filesystem::rename(path(how.file), path("moved"));
+  EXPECT_THAT(bad_input_of([&] { numbers(*video, how, 5, 1, 1); }), HasSubstr("No such file"));
+  EXPECT_THAT(bad_input_of([&] { numbers(*video, how, 5, 1, 1); }), HasSubstr("No such file"));
+  std::filesystem::rename(path("moved"), path(how.file));
+  EXPECT_EQ(numbers(*video, how, 5, 1, 2), wanted(5, 1, 2));
+}
+
+/// It would open other files, and wait for them.
+TEST_F(VideoFiles, ArePlaylistsForNobody) {
+  write(kEncodings[6]);
+  write_file(path("list.mp4"), "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\n" + path("g.ts") + "\n");
+  EXPECT_THAT(bad_input_of([&] { open_video_file(path("list.mp4")); }), HasSubstr("in none of the formats"));
 }
 
 /// Damage may leave frames as they were, or end in an error: never in a crash or a hang.
@@ -167,7 +204,7 @@ TEST_F(VideoFiles, MayBeDamaged) {
       write_file(file, damaged);
       try {
         const auto video = open_video_file(file);
-        const int count = static_cast<int>(std::min<std::int64_t>(video->frames(), 14));
+        const int count = static_cast<int>(std::min<std::int64_t>(video->count_frames(), 14));
         video->read(0, 1, count, [](int, Image&) {});
         video->read(count / 2, 1, 1, [](int, Image&) {});
       } catch (const Error& error) {
@@ -292,6 +329,10 @@ TEST_F(VideoFileFrames, RefuseWhatIsNotThere) {
       refusal("name: 'v' type: 'VideoData' top: 'd' video_data_param { video_type: VIDEO } data_param { "
               "batch_size: 1 }"),
       HasSubstr("video_file is missing"));
+  EXPECT_THAT(
+      refusal(text("batch_size: 9 new_height: 10")),
+      HasSubstr(
+          "has settings of lists beside a video_file: batch_size: 9 new_height: 10; the batch size is"));
 }
 
 #else

@@ -102,14 +102,30 @@ TEST(Dialects, BlobsOfParameterLayersBecomeParameters) {
       parameters +
           "layer { name: 'c' type: 'InnerProduct' bottom: 'x' bottom: 'b' top: 'c' param { lr_mult: "
           "0 } param_bottoms: 1 }\nlayer { name: 'r' type: 'ReLU' bottom: 'b' top: 'r' }",
-      parameters +
-          "layer { name: 'c' type: 'InnerProduct' bottom: 'x' top: 'c' param { lr_mult: 0 name: 'b' "
-          "} }\nlayer { name: 'r' type: 'ReLU' bottom: 'b' top: 'r' }");
+      "layer { name: 'pw' type: 'Parameter' top: 'w' param { lr_mult: 3 decay_mult: 0.5 } parameter_param { "
+      "shape { "
+      "dim: 2 dim: 1 dim: 3 dim: 3 } } }\n"
+      "layer { name: 'pb' type: 'Parameter' top: 'b' param { name: 'b' } parameter_param { shape { dim: 2 } "
+      "} }\n"
+      "layer { name: 'c' type: 'InnerProduct' bottom: 'x' top: 'c' param { lr_mult: 0 name: 'b' "
+      "} }\nlayer { name: 'r' type: 'ReLU' bottom: 'b' top: 'r' }");
   expect_contains(
       error_of([&] {
         read_dialect("layer { name: 'c' type: 'InnerProduct' bottom: 'x' bottom: 'w' param_bottoms: 1 }");
       }),
       "param_bottoms counts \"w\", which no Parameter layer makes");
+  expect_contains(
+      error_of([&] {
+        read_dialect("layer { name: 'c' type: 'InnerProduct' bottom: 'x' param_bottoms: 4294967295 }");
+      }),
+      "param_bottoms is 4294967295, of 1 bottoms");
+  expect_contains(error_of([&] {
+                    read_dialect(
+                        "layer { name: 'p' type: 'Parameter' top: 'w' parameter_param { blob_filler { value: "
+                        "5 } } }\nlayer { name: 'c' type: 'InnerProduct' bottom: 'x' bottom: 'w' "
+                        "param_bottoms: 1 }");
+                  }),
+                  "its blob_filler would be lost");
   expect_contains(error_of([&] {
                     read_dialect("layer { name: 'c' type: 'InnerProduct' bottom: 'x' param_bottoms: 2 }");
                   }),

@@ -209,6 +209,21 @@ TEST(UpgradeDataTransform, MovesOnlyInV1Layers) {
 }
 
 TEST(UpgradeV1, MovesATransformationOutOfTheSettingsOfTheSource) {
+  // The means take the place of those that are there; other sources warn, or are moved as well.
+  expect_same(
+      upgraded(
+          "layers { name: 'd' type: DATA top: 'd' transform_param { mean_value: 1 } data_param { "
+          "transform_param { mean_value: 2 } } }\n"
+          "layers { name: 'v' type: IMAGE_SEG_DATA top: 'v' image_data_param { transform_param { mirror: "
+          "true } } }"),
+      "layer { name: 'd' type: 'Data' top: 'd' data_param { } transform_param { mean_value: 2 } }\n"
+      "layer { name: 'v' type: 'ImageSegData' top: 'v' image_data_param { } transform_param { mirror: true } "
+      "}");
+  testing::internal::CaptureStderr();
+  upgraded(
+      "layer { name: 's' type: 'ImageSegData' top: 's' image_data_param { transform_param { mirror: true } } "
+      "}");
+  expect_contains(testing::internal::GetCapturedStderr(), "have no effect there");
   for (const auto& [type, current, settings] :
        {std::tuple{"DATA", "Data", "data_param"}, std::tuple{"IMAGE_DATA", "ImageData", "image_data_param"},
         std::tuple{"WINDOW_DATA", "WindowData", "window_data_param"}})

@@ -238,7 +238,14 @@ TEST(Connectivity, ASolverMayKeepTheZerosOfAllLayers) {
   const std::string own = " connectivity_mode: DISCONNECTED_ELTWISE";
   TrainingCase start = sparse_case("average_loss: 1"), kept = sparse_case("sparse_mode: SPARSE_UPDATE"),
                moved = sparse_case();
-  for (TrainingCase* what : {&start, &kept, &moved}) what->net.replace(what->net.find(own), own.size(), "");
+  const std::string of_tests =  // comes first, with the same weights
+      "layer { name: 'sparse0' type: 'InnerProduct' bottom: 'sparse2' top: 'sparse0' include { phase: TEST } "
+      "param { "
+      "name: 's' } inner_product_param { num_output: 8 } }\n";
+  for (TrainingCase* what : {&start, &kept, &moved}) {
+    what->net.replace(what->net.find(own), own.size(), "");
+    what->net.insert(what->net.find("layer { name: 'sparse3'"), of_tests);
+  }
   start.iterations = 0;
   const auto zeros = [](const TrainingCase& what) {
     const std::vector<double> weights = weights_of(train_case(what, 1), "sparse3");

@@ -7,6 +7,7 @@ extern "C" {
 }
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -36,26 +37,43 @@ std::string words_of(int error) {
   return av_strerror(error, text, sizeof text) == 0 ? text : cat("error ", error);
 }
 
+/// Containers and streams of one file each: playlists would open others, and may wait for them.
+constexpr const char* kFormats =
+    "apng,asf,avi,dv,flv,gif,h264,hevc,ivf,m4v,matroska,mjpeg,mov,mpeg,mpegts,mpegvideo,mxf,nut,obu,ogg,rm,"
+    "vc1,webm,"
+    "wtv,yuv4mpegpipe";
+
+/// Pictures are numbered as the decoder gives them from the beginning of the file, so a picture that is not
+/// the next one is reached by decoding all before it: what a file says of times and of places to jump to
+/// differs from format to format, and decoders make up what is missing after a jump.
 class FfmpegVideo : public VideoFile {
  public:
   explicit FfmpegVideo(std::string path)
       : path_(std::move(path)), packet_(av_packet_alloc()), frame_(av_frame_alloc()) {
     if (!packet_ || !frame_) throw std::bad_alloc();
     begin();
-    list_frames();
-    begin();
   }
 
-  std::int64_t frames() const override { return frames_; }
+  std::int64_t count_frames() override {
+    std::int64_t count = 0;
+    beginning_again([&] {
+      begin();
+      while (decode()) ++count;
+      if (count == 0) refuse(" has no pictures");
+      begin();
+    });
+    return count;
+  }
 
   void read(std::int64_t first, std::int64_t step, int count,
             const std::function<void(int, Image&)>& take) override {
-    for (int k = 0; k < count; ++k) {
-      const std::int64_t wanted = first + k * step;
-      if (at_ != wanted) go_to(wanted);
-      convert();
-      take(k, image_);
-    }
+    beginning_again([&] {
+      for (int k = 0; k < count; ++k) {
+        go_to(first + k * step);
+        convert();
+        take(k, image_);
+      }
+    });
   }
 
  private:
@@ -67,31 +85,43 @@ class FfmpegVideo : public VideoFile {
     if (result < 0) refuse(" cannot be read: ", words_of(result));
   }
 
+  /// After an error the next use begins again.
+  template <class Use>
+  void beginning_again(const Use& use) {
+    try {
+      use();
+    } catch (...) {
+      decoder_.reset();
+      throw;
+    }
+  }
+
   /// Opens the file, so that the next picture is the first one.
   void begin() {
     decoder_.reset();
     file_.reset();
-    // Nothing but files: a name that looks like an address is one, too.
+    at_ = -1;
+    ended_ = damaged_ = false;
     AVDictionary* options = nullptr;
     check(av_dict_set(&options, "protocol_whitelist", "file", 0));
+    check(av_dict_set(&options, "format_whitelist", kFormats, 0));
     AVFormatContext* file = nullptr;
     const int opened = avformat_open_input(&file, ("file:" + path_).c_str(), nullptr, &options);
     const Owned<AVDictionary> unused(options);
+    if (opened == AVERROR(EINVAL)) refuse(" cannot be opened: it is in none of the formats that are read");
     if (opened < 0) refuse(" cannot be opened: ", words_of(opened));
     file_.reset(file);
     check(avformat_find_stream_info(file_.get(), nullptr));
-    const AVCodec* codec = nullptr;
-    stream_ = av_find_best_stream(file_.get(), AVMEDIA_TYPE_VIDEO, -1, -1, &codec, 0);
-    if (stream_ < 0 || codec == nullptr) refuse(" has no pictures in a format that is known");
+    stream_ = av_find_best_stream(file_.get(), AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
+    const AVCodec* const codec =
+        stream_ < 0 ? nullptr : avcodec_find_decoder(file_->streams[stream_]->codecpar->codec_id);
+    if (codec == nullptr) refuse(" has no pictures in a format that is known");
     decoder_.reset(avcodec_alloc_context3(codec));
     if (!decoder_) throw std::bad_alloc();
     check(avcodec_parameters_to_context(decoder_.get(), file_->streams[stream_]->codecpar));
     decoder_->thread_count = 1;  // the readers are as many threads as are wanted
     decoder_->max_pixels = kMostPixels;
     check(avcodec_open2(decoder_.get(), codec, nullptr));
-    at_ = -1;
-    ended_ = false;
-    by_time_ = false;
   }
 
   bool next_packet() {
@@ -99,86 +129,40 @@ class FfmpegVideo : public VideoFile {
       av_packet_unref(packet_.get());
       const int result = av_read_frame(file_.get(), packet_.get());
       if (result == AVERROR_EOF) return false;
-      check(result);
+      if (result < 0) {
+        damaged_ = true;
+        return false;
+      }
       if (packet_->stream_index == stream_ && packet_->size > 0) return true;
     }
   }
 
-  /// How many there are, and, where packets say when theirs are shown, when.
-  void list_frames() {
-    bool timed = true;
-    while (next_packet()) {
-      if ((packet_->flags & AV_PKT_FLAG_DISCARD) != 0) continue;  // is decoded, but not shown
-      ++frames_;
-      timed = timed && packet_->pts != AV_NOPTS_VALUE;
-      if (!timed) continue;
-      times_.push_back(packet_->pts);
-      if ((packet_->flags & AV_PKT_FLAG_KEY) != 0) keys_.push_back(packet_->pts);
-    }
-    std::sort(times_.begin(), times_.end());
-    std::sort(keys_.begin(), keys_.end());
-    if (!timed || std::adjacent_find(times_.begin(), times_.end()) != times_.end() || keys_.empty() ||
-        keys_.front() != times_.front())
-      times_.clear();
-    if (frames_ == 0) refuse(" has no pictures");
-  }
-
   void go_to(std::int64_t wanted) {
-    if (wanted < 0 || wanted >= frames_)
-      refuse(" has ", frames_, " pictures; number ", wanted, " (from 0) is not one");
-    if (!times_.empty() && jump(wanted)) return;
-    if (by_time_ || at_ > wanted) begin();
-    while (at_ < wanted) step(wanted);
-  }
-
-  /// Goes on from the last picture before that needs no other, unless the way from here is shorter. False if
-  /// the times of pictures are not those of the packets: then pictures are counted.
-  bool jump(std::int64_t wanted) {
-    const std::int64_t key = *std::prev(std::upper_bound(keys_.begin(), keys_.end(), times_[wanted]));
-    const std::int64_t key_at = std::lower_bound(times_.begin(), times_.end(), key) - times_.begin();
-    if (at_ < 0 || at_ > wanted || at_ < key_at) {
-      if (av_seek_frame(file_.get(), stream_, key, AVSEEK_FLAG_BACKWARD) < 0) return forget_times();
-      avcodec_flush_buffers(decoder_.get());
-      ended_ = false;
-      by_time_ = true;
-      at_ = -1;
+    if (wanted < 0) refuse(" has no picture of a number below 0");
+    if (!decoder_ || at_ > wanted) begin();
+    while (at_ < wanted) {
+      if (decode())
+        ++at_;
+      else if (damaged_)
+        refuse(" is damaged after ", at_ + 1, " pictures; number ", wanted, " (from 0) is wanted");
+      else
+        refuse(" has ", at_ + 1, " pictures; number ", wanted, " (from 0) is not one");
     }
-    while (at_ != wanted)
-      if (!decode() || !find_time() || at_ > wanted) return forget_times();
-    return true;
   }
 
-  bool forget_times() {
-    times_.clear();
-    return false;
-  }
-
-  /// The number of the picture in frame_.
-  bool find_time() {
-    const auto found = std::lower_bound(times_.begin(), times_.end(), frame_->best_effort_timestamp);
-    if (found == times_.end() || *found != frame_->best_effort_timestamp) return false;
-    at_ = found - times_.begin();
-    return true;
-  }
-
-  void step(std::int64_t wanted) {
-    if (!decode())
-      refuse(" is damaged: it ends after ", at_ + 1, " of ", frames_, " pictures; number ", wanted,
-             " (from 0) is wanted");
-    ++at_;
-  }
-
-  /// The next picture; false after the last one.
+  /// The next picture; false after the last one, or where what follows is damaged.
   bool decode() {
     for (;;) {
       const int result = avcodec_receive_frame(decoder_.get(), frame_.get());
       if (result == 0) return true;
-      if (result == AVERROR_EOF) return false;
-      if (result != AVERROR(EAGAIN)) refuse(" is damaged: ", words_of(result));
-      if (ended_) return false;
+      if (result != AVERROR_EOF && result != AVERROR(EAGAIN)) damaged_ = true;
+      if (result != AVERROR(EAGAIN) || ended_) return false;
       ended_ = !next_packet();
       const int sent = avcodec_send_packet(decoder_.get(), ended_ ? nullptr : packet_.get());
-      if (sent < 0) refuse(" is damaged: ", words_of(sent));
+      if (sent >= 0 || ended_) continue;
+      // What the decoder has got before is still to come.
+      damaged_ = ended_ = true;
+      avcodec_send_packet(decoder_.get(), nullptr);
     }
   }
 
@@ -213,12 +197,9 @@ class FfmpegVideo : public VideoFile {
   Owned<AVFrame> frame_;
   Owned<SwsContext> scaler_;
   int stream_ = -1;
-  std::int64_t frames_ = 0;
   std::int64_t at_ = -1;  ///< number of the picture in frame_; -1: none
-  bool ended_ = false;    ///< the decoder has got the last packet
-  bool by_time_ = false;  ///< at_ was found by its time since the file was opened
-  std::vector<std::int64_t> times_,
-      keys_;  ///< of all pictures, and of those that need no other; in order, or empty
+  bool ended_ = false;    ///< the decoder has got all packets
+  bool damaged_ = false;  ///< but not what follows them in the file
   std::vector<std::uint8_t> rows_;
   Image image_;
 };
