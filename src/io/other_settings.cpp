@@ -9,8 +9,7 @@ struct OtherField {
 };
 constexpr const char* kSparse =
     "it is of caffe-jacinto, which with sparse_mode: SPARSE_INC sets more and more small weights to 0 while "
-    "it "
-    "trains; here sparse_mode: SPARSE_UPDATE keeps those that are 0";
+    "it trains; here sparse_mode: SPARSE_UPDATE keeps those that are 0";
 constexpr OtherField kOtherFields[] = {
     {"DropoutParameter", "scale_test",
      "no description says what the branch that has it computes; scale_train: false (BVLC's opencl branch) "

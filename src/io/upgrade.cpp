@@ -109,12 +109,23 @@ bool has_transform(const DataSettings& data) {
          data.has_transform_param();
 }
 
+/// A whole transform_param in the settings of a source, of which there are few kinds.
+template <class Layer>
+bool has_nested_transform(const Layer& layer) {
+  return layer.data_param().has_transform_param() || layer.image_data_param().has_transform_param() ||
+         layer.window_data_param().has_transform_param();
+}
+
+template <class DataSettings>
+void move_nested_transform(DataSettings& data, caffe::TransformationParameter& transform) {
+  if (data.transform_param().mean_value_size() > 0) transform.clear_mean_value();  // in place of those
+  transform.MergeFrom(data.transform_param());
+  data.clear_transform_param();
+}
+
 template <class DataSettings>
 void move_transform(DataSettings& data, caffe::TransformationParameter& transform) {
-  if (data.has_transform_param()) {
-    if (data.transform_param().mean_value_size() > 0) transform.clear_mean_value();  // in place of those
-    transform.MergeFrom(data.transform_param());
-  }
+  move_nested_transform(data, transform);
   if (data.has_scale()) transform.set_scale(data.scale());
   if (data.has_mean_file()) transform.set_mean_file(data.mean_file());
   if (data.has_crop_size()) transform.set_crop_size(data.crop_size());
@@ -123,7 +134,6 @@ void move_transform(DataSettings& data, caffe::TransformationParameter& transfor
   data.clear_mean_file();
   data.clear_crop_size();
   data.clear_mirror();
-  data.clear_transform_param();
 }
 
 bool needs_transform(const V1LayerParameter& layer) {
@@ -137,8 +147,7 @@ bool needs_transform(const V1LayerParameter& layer) {
     case V1LayerParameter::WINDOW_DATA:
       return has_transform(layer.window_data_param());
     default:
-      return layer.data_param().has_transform_param() || layer.image_data_param().has_transform_param() ||
-             layer.window_data_param().has_transform_param();
+      return has_nested_transform(layer);
   }
 }
 
@@ -199,10 +208,7 @@ bool learns_statistics(const caffe::LayerParameter& layer) {
 void warn_of_idle_settings(const caffe::NetParameter& net, const std::string& origin) {
   for (const caffe::LayerParameter& layer : net.layer()) {
     const std::string& type = layer.type();
-    const bool nested = layer.data_param().has_transform_param() ||
-                        layer.image_data_param().has_transform_param() ||
-                        layer.window_data_param().has_transform_param();
-    const bool idle = nested ||
+    const bool idle = has_nested_transform(layer) ||
                       ((type == "Data" || type == "AnnotatedData") && has_transform(layer.data_param())) ||
                       (type == "ImageData" && has_transform(layer.image_data_param())) ||
                       (type == "WindowData" && has_transform(layer.window_data_param()));
@@ -259,14 +265,9 @@ caffe::NetParameter upgrade_data_transform(caffe::NetParameter net) {
       move_transform(*layer.mutable_window_data_param(), transform);
     }
     // Of other sources only a whole transform_param.
-    const auto move_nested = [&](auto& data) {
-      if (!data.has_transform_param()) return;
-      transform.MergeFrom(data.transform_param());
-      data.clear_transform_param();
-    };
-    if (layer.has_data_param()) move_nested(*layer.mutable_data_param());
-    if (layer.has_image_data_param()) move_nested(*layer.mutable_image_data_param());
-    if (layer.has_window_data_param()) move_nested(*layer.mutable_window_data_param());
+    if (layer.has_data_param()) move_nested_transform(*layer.mutable_data_param(), transform);
+    if (layer.has_image_data_param()) move_nested_transform(*layer.mutable_image_data_param(), transform);
+    if (layer.has_window_data_param()) move_nested_transform(*layer.mutable_window_data_param(), transform);
   }
   return net;
 }
