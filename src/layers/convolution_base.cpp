@@ -32,8 +32,9 @@ void WindowLayer::read_windows(const Shape& input) {
   axis_ = input.canonical_axis(s.axis());
   const int spatial = input.axes() - axis_ - 1;
   no_spatial_ = spatial == 0;
-  is_image_ = input.axes() == 4 && axis_ == 1;
-  if (!is_image_) traits_.layout = LayoutRule::contiguous;
+  is_image_ = axis_ == 1 && input.axes() == 4;
+  is_volume_ = axis_ == 1 && input.axes() == 5;
+  if (!is_image_ && !is_volume_) traits_.layout = LayoutRule::contiguous;
   traits_.by_sample = axis_ > 0;
   geometry_.kernel.assign(static_cast<std::size_t>(spatial), 1);
   if (!no_spatial_)
@@ -127,8 +128,9 @@ void ConvolutionBase::reshape(const Blobs& inputs, const Blobs& outputs) {
     shape.set_dim(axis_, settings().num_output());
     for (int k = 0; k < geometry_.spatial_axes() && !no_spatial_; ++k)
       shape.set_dim(axis_ + 1 + k, output_length(k, *inputs[i]));
-    const bool channels_last =
-        is_image_ && (options().channels_last || inputs[i]->layout == Layout::channels_last);
+    const bool channels_last = (is_image_ && options().channels_last) ||
+                               (is_volume_ && options().volumes_last) ||
+                               inputs[i]->layout == Layout::channels_last;
     set_output(*outputs[i], shape, channels_last ? Layout::channels_last : Layout::contiguous);
   }
 }

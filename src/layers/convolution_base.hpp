@@ -18,7 +18,7 @@ class WindowLayer : public Layer {
  protected:
   using Layer::Layer;
   const caffe::ConvolutionParameter& settings() const { return parameter_.convolution_param(); }
-  /// Sets axis_, no_spatial_, is_image_ and geometry_'s kernel, stride, pad and dilation.
+  /// Sets axis_, no_spatial_, is_image_, is_volume_ and geometry_'s kernel, stride, pad and dilation.
   void read_windows(const Shape& input);
   /// Throws bad_input unless the blob has as many axes as setup() saw.
   void check_axes(const Blob& input) const;
@@ -29,7 +29,8 @@ class WindowLayer : public Layer {
   Tensor seen_by_operator(const Tensor& tensor) const;
 
   int axis_ = 1;
-  bool is_image_ = false;    ///< (N, C, H, W): the layout may be channels-last
+  bool is_image_ = false;    ///< (N, C, H, W)
+  bool is_volume_ = false;   ///< (N, C, D, H, W); the layout of both may be channels-last
   bool no_spatial_ = false;  ///< the channel is the last axis: the operator sees one spatial axis of length 1
   ops::ConvolutionGeometry geometry_;
 

@@ -78,7 +78,7 @@ class PoolingLayer : public Layer {
     return maximum && output.layout() == Layout::channels_last ? ops::smallest_mask(stage.geometry)
                                                                : DType::i32;
   }
-  void make_stages(const Shape& input, const Shape& output);
+  void make_stages(Layout layout, const Shape& input, const Shape& output);
 
   std::vector<PoolingWindow> windows_;  ///< one per spatial axis
   std::vector<PoolingStage> stages_;
@@ -173,7 +173,7 @@ void PoolingLayer::setup(const Blobs& inputs, const Blobs& outputs) {
   windows_.resize(static_cast<std::size_t>(axes - 2));
   read_kernel();
   read_pad_and_stride();
-  if (axes != 4) traits_.layout = LayoutRule::contiguous;
+  if (axes != 4 && axes != 5) traits_.layout = LayoutRule::contiguous;
   const bool draws = method() == ops::PoolingMethod::stochastic && options().phase == Phase::train;
   traits_.by_sample = axes == 4 && outputs.size() == 1 && !draws;
   if (axes > 4 && method() == ops::PoolingMethod::stochastic)
@@ -209,12 +209,12 @@ void PoolingLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
     if (windows_[i].kernel < 1) refuse("global_pooling of an image without pixels");
     output.set_dim(axis, output_length(i, input[axis]));
   }
-  make_stages(input, output);
+  make_stages(inputs[0]->layout, input, output);
   for (Blob* blob : outputs) set_output(*blob, output, inputs[0]->layout);
   if (outputs.size() > 1) outputs[1]->dtype = dtype();  // positions need more than 16 bits
 }
 
-void PoolingLayer::make_stages(const Shape& input, const Shape& output) {
+void PoolingLayer::make_stages(Layout layout, const Shape& input, const Shape& output) {
   const int axes = input.axes(), stages = std::max(axes - 3, 1);
   stages_.resize(static_cast<std::size_t>(stages));
   for (int i = 0; i < stages; ++i) {
@@ -225,24 +225,28 @@ void PoolingLayer::make_stages(const Shape& input, const Shape& output) {
     const PoolingWindow columns = i > 0 ? PoolingWindow() : windows_.back();
     stage.geometry = {method(),       rows.kernel, columns.kernel, rows.stride,
                       columns.stride, rows.pad,    columns.pad,    settings().avg_include_pad()};
-    const std::int64_t planes = axes == 3 ? input[1] : input.count(1, axis);
+    // The axes before are channels too, or with channels last images too.
+    const bool last = layout == Layout::channels_last;
+    const std::int64_t before = axes == 3 ? 1 : input.count(2, axis);
+    const std::int64_t images = last ? input[0] * before : input[0];
+    const std::int64_t planes = last ? input[1] : input[1] * before;
     const std::int64_t width = i > 0 ? output.count(axis + 1) : input[axes - 1];
-    stage.input = {input[0], planes, axes == 3 ? 1 : input[axis], width};
-    stage.output = {input[0], planes, axes == 3 ? 1 : output[axis], i > 0 ? width : output[axes - 1]};
+    stage.input = {images, planes, axes == 3 ? 1 : input[axis], width};
+    stage.output = {images, planes, axes == 3 ? 1 : output[axis], i > 0 ? width : output[axes - 1]};
   }
 }
 
 void PoolingLayer::forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) {
   Context& context = *pass.context;
-  const bool image = inputs[0]->shape.axes() == 4;
+  const bool image = inputs[0]->shape.axes() == 4;  // perhaps some samples only
   Tensor from = inputs[0]->data;
   for (PoolingStage& stage : stages_) {
     const bool last = &stage == &stages_.back();
-    if (!last) ensure(context, stage.made, stage.output, from.dtype());
+    if (!last) ensure(context, stage.made, stage.output, from.dtype(), from.layout());
     Tensor to = last ? outputs[0]->data : stage.made;
     if (!image) {
-      from = from.reshaped(stage.input);
-      to = to.reshaped(stage.output);
+      from = from.slice(0, stage.input, from.layout());
+      to = to.slice(0, stage.output, to.layout());
     }
     if (method() != ops::PoolingMethod::average)
       ensure(context, stage.mask, to.shape(), outputs.size() > 1 ? DType::i32 : mask_type(stage, to),
@@ -265,11 +269,11 @@ void PoolingLayer::backward(Pass& pass, const Blobs& outputs, const std::vector<
   Tensor from = outputs[0]->grad;
   for (std::size_t i = stages_.size(); i-- > 0;) {
     const PoolingStage& stage = stages_[i];
-    if (i > 0) ensure(context, stages_[i - 1].gradient, stages_[i - 1].output, from.dtype());
+    if (i > 0) ensure(context, stages_[i - 1].gradient, stages_[i - 1].output, from.dtype(), from.layout());
     Tensor to = i > 0 ? stages_[i - 1].gradient : inputs[0]->grad;
     if (!image) {
-      from = from.reshaped(stage.output);
-      to = to.reshaped(stage.input);
+      from = from.slice(0, stage.output, from.layout());
+      to = to.slice(0, stage.input, to.layout());
     }
     ops::pooling_backward(context, stage.geometry, from, stage.mask, to);
     from = to;

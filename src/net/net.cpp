@@ -69,13 +69,15 @@ void check_names(const std::vector<std::unique_ptr<Layer>>& layers) {
                   join(shown, ", ", " and ")));
 }
 
-LayerOptions layer_options(const NetOptions& net, const std::string& name, caffe::Phase phase) {
+LayerOptions layer_options(const NetOptions& net, DeviceKind device, const std::string& name,
+                           caffe::Phase phase) {
   LayerOptions options;
   options.sync_batch_norm = net.sync_batch_norm;
   options.phase = phase_of(phase);
   options.net_phase = net.phase;
   options.dtype = net.dtype;
   options.channels_last = net.channels_last;
+  options.volumes_last = net.channels_last && device == DeviceKind::cpu;  // cuDNN wants them contiguous
   options.parameters_stay = net.parameters_stay;
   options.rank = net.rank;
   options.devices = net.devices;
@@ -170,7 +172,7 @@ void Net::find_ready_layers() {
 
 void Net::add_layer(int index) {
   caffe::LayerParameter& parameter = *definition_.mutable_layer(index);
-  layers_.push_back(make_layer(parameter, layer_options(options_, name_, parameter.phase())));
+  layers_.push_back(make_layer(parameter, layer_options(options_, context_->device().kind(), name_, parameter.phase())));
   const LayerTraits& traits = layers_.back()->traits();
   banyan::add_layer(graph_, parameter, traits);
   graph_.layers.back().storage = precision_.storage_of(parameter, traits);

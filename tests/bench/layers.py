@@ -14,8 +14,8 @@ usage: layers.py [BUILD_FOLDER] [options]          (default build/release)
   --write=FOLDER      also FOLDER/layers.md
 
 Ours is the layer's line in `trainer time --json` of a net of that layer, whose inputs are Parameter layers with given values;
-images come channels-last, as from a convolution. PyTorch's side (torch_layers.py) gets the same values and is timed channels-last
-and contiguous; the faster counts. Where the sums of both sides' outputs must agree, the case ends if they do not.
+images and volumes come channels-last, as from a convolution. PyTorch's side (torch_layers.py) gets the same values and is timed
+channels-last and contiguous; the faster counts. Where the sums of both sides' outputs must agree, the case ends if they do not.
 "of memory": the time in which a plain copy would move as many bytes as the layer must at least move (inputs read, outputs written,
 the same for the gradients), over ours. Layers that only move values can reach 1, and more if the values stay in the caches.
 """
@@ -299,7 +299,7 @@ class Case:
         for name, (shape, _) in self.tensors.items():
             dims = " ".join(f"dim: {n}" for n in shape)
             rate = 0 if name in self.constant else 1
-            image = len(shape) == 4 and name not in self.constant
+            image = len(shape) in (4, 5) and name not in self.constant
             top = f"{name}_contiguous" if image else name
             text += (
                 f'layer {{ name: "{name}" type: "Parameter" top: "{top}" param {{ lr_mult: {rate} }} '

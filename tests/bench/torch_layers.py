@@ -748,11 +748,14 @@ def read(path):
     return tensors
 
 
-def timed(name, path, constant, iterations, memory_format):
+CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def timed(name, path, constant, iterations, channels_last):
     tensors = read(path)
     for key, tensor in tensors.items():
-        if tensor.dim() == 4 and not key.startswith("measured/") and key not in constant:
-            tensors[key] = tensor = tensor.contiguous(memory_format=memory_format)
+        if channels_last and tensor.dim() in CHANNELS_LAST and not key.startswith("measured/") and key not in constant:
+            tensors[key] = tensor = tensor.contiguous(memory_format=CHANNELS_LAST[tensor.dim()])
         tensor.requires_grad_(key not in constant and "-" not in constant)
     run = CASES[name](tensors)
     forward = backward = 0
@@ -794,10 +797,7 @@ def answer(words):
         return {"bytes_per_second": 2 * int(words[2]) / sorted(seconds)[3]}
     name, path, constant, threads, iterations = words
     torch.set_num_threads(int(threads))
-    both = [
-        timed(name, path, constant.split(","), int(iterations), memory_format)
-        for memory_format in (torch.channels_last, torch.contiguous_format)
-    ]
+    both = [timed(name, path, constant.split(","), int(iterations), channels_last) for channels_last in (True, False)]
     return min(both, key=lambda one: one["forward"] + one["backward"])
 
 

@@ -142,6 +142,43 @@ std::string spatial() {
          head("flat");
 }
 
+// Volumes through what takes them in both layouts, and through what wants them contiguous (Softmax, Im2col).
+std::string volumes() {
+  const auto layer = [](const std::string& name, const std::string& type, const std::string& bottoms,
+                        const std::string& settings) {
+    return "layer { name: '" + name + "' type: '" + type + "' " + bottoms + " top: '" + name + "' " +
+           settings + " } ";
+  };
+  return "layer { name: 'in' type: 'Input' top: 'data' top: 'label' input_param { shape { dim: 3 dim: 3 dim: "
+         "5 dim: 7 dim: 6 } shape { dim: 3 } } } " +
+         convolution("c1", "data", 8, 3) + batch_norm("c1", "in place") + relu("c1") +
+         convolution("c2", "c1", 8, 3) + layer("sum", "Eltwise", "bottom: 'c1' bottom: 'c2'", "") +
+         layer("pool1", "Pooling", "bottom: 'sum'",
+               "pooling_param { kernel_size: [2, 3, 3] stride: [1, 2, 2] pad: [0, 1, 1] }") +
+         convolution("c3", "pool1", 8, 3, 2) +
+         layer("up", "Deconvolution", "bottom: 'c3'",
+               "convolution_param { num_output: 6 kernel_size: 3 stride: 2 pad: 1 weight_filler { type: "
+               "'msra' } bias_filler { type: 'uniform' } }") +
+         relu("up") +
+         layer("crop", "Crop", "bottom: 'pool1' bottom: 'up'", "crop_param { axis: 2 offset: [1, 0, 1] }") +
+         layer("mvn", "MVN", "bottom: 'crop'", "mvn_param { eps: 0.01 }") +
+         layer("sm", "Softmax", "bottom: 'mvn'", "") +
+         layer("cat", "Concat", "bottom: 'mvn' bottom: 'up' bottom: 'sm'", "") +
+         layer("pool2", "Pooling", "bottom: 'cat'",
+               "pooling_param { pool: AVE kernel_size: 2 stride: [1, 2, 1] pad: [1, 0, 0] }") +
+         layer(
+             "lengths", "Normalize", "bottom: 'pool2'",
+             "norm_param { across_spatial: false channel_shared: false eps: 0.01 scale_filler { value: 1.5 } "
+             "}") +
+         layer("factors", "PReLU", "bottom: 'lengths'", "") +
+         layer("windows", "Im2col", "bottom: 'factors'", "convolution_param { kernel_size: 2 stride: 2 }") +
+         layer("shuffled", "ShuffleChannel", "bottom: 'factors'", "shuffle_channel_param { group: 2 }") +
+         layer("point", "Pooling", "bottom: 'shuffled'", "pooling_param { pool: AVE global_pooling: true }") +
+         layer("flat1", "Flatten", "bottom: 'windows'", "") +
+         layer("flat2", "Flatten", "bottom: 'point'", "") +
+         layer("all", "Concat", "bottom: 'flat1' bottom: 'flat2'", "") + head("all");
+}
+
 double run(NetBench& bench, Net& net) {
   net.forward(bench.pass);
   return loss_of(bench, net);
@@ -186,6 +223,7 @@ TEST(NetGradient, SyncBatchNormWithReLU) { check_gradients(sync_resnet(), true);
 TEST(NetGradient, InPlaceAbn) { check_gradients(in_place_abn(), true); }
 TEST(NetGradient, MixedLayers) { check_gradients(mixed(), true); }
 TEST(NetGradient, MixedLayersWithSeparateMemory) { check_gradients(mixed(), false); }
+TEST(NetGradient, Volumes) { check_gradients(volumes(), true); }
 TEST(NetGradient, SpatialLayers) { check_gradients(spatial(), true); }
 
 class LayoutPlan : public testing::TestWithParam<std::string (*)()> {};
@@ -243,7 +281,18 @@ TEST_P(LayoutPlan, SharedMemoryGivesTheSameBits) {
   EXPECT_EQ(gradients[0], gradients[1]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, LayoutPlan, testing::Values(&lenet, &resnet, &mixed, &spatial));
+INSTANTIATE_TEST_SUITE_P(Nets, LayoutPlan, testing::Values(&lenet, &resnet, &mixed, &spatial, &volumes));
+
+TEST(LayoutPlan, VolumesLieChannelsLast) {
+  NetBench bench;
+  NetOptions options;
+  options.shapes_only = true;
+  const auto net = bench.make(volumes(), options);
+  for (const char* blob : {"c1", "sum", "pool1", "up", "cat", "pool2", "shuffled"})
+    EXPECT_EQ(net->find_blob(blob)->layout, Layout::channels_last) << blob;
+  for (const char* blob : {"sm", "windows"})
+    EXPECT_EQ(net->find_blob(blob)->layout, Layout::contiguous) << blob;
+}
 
 TEST(LayoutPlan, ConvertsBeforeContiguousLayers) {
   NetBench bench;

@@ -160,7 +160,8 @@ struct LayerOptions {
   Phase phase = Phase::test;      ///< what the layer does: its `phase` field, or else net_phase
   Phase net_phase = Phase::test;  ///< how batches are dealt and outputs of replicas are combined
   DType dtype = DType::f32;       ///< of parameters, and of activations that are not 16-bit
-  bool channels_last = false;     ///< the plan uses channels-last activations
+  bool channels_last = false;     ///< the plan uses channels-last activations of 4 axes
+  bool volumes_last = false;      ///< and of 5 axes
   bool parameters_stay = false;   ///< as NetOptions::parameters_stay
   int rank = 0, devices = 1;      ///< this replica's place
   std::uint64_t seed = 0;
