@@ -72,9 +72,6 @@ constexpr std::array kOthers{
     OtherType{"ImageSegUniformSizeData", "caffe-public",
               "ImageSegData reads pairs of images; new_height and new_width, or a crop, give all of them one "
               "size"},
-    OtherType{
-        "Insanity", "caffe-windows",
-        "it draws its slopes at random; ReLU with a negative_slope has one of them, and PReLU learns them"},
     OtherType{"InterClass", "sphereface-plus",
               "it moves the rows of another layer's weights apart, for which there is no loss; without it "
               "MarginInnerProduct trains as SphereFace does"},
@@ -99,8 +96,6 @@ constexpr std::array kOthers{
               "map, and BoxGroupOutput makes regions of several"},
     OtherType{"MultiBoxFocalLoss", "branches of SSD",
               "MultiBoxLoss with mining_type: MAX_NEGATIVE chooses hard examples"},
-    OtherType{"MultiLabelData", "branches of Caffe",
-              "ImageData with label_dim reads a list of images with several labels of each"},
     OtherType{"Nms", "OpenPose",
               "it looks for peaks in finished maps; do so on the net's outputs afterwards"},
     OtherType{"Noise", "BVLC's opencl branch and caffe-windows",
@@ -116,7 +111,6 @@ constexpr std::array kOthers{
               "it asks another machine for its data; every machine reads its own here, as with Data"},
     OtherType{"Rescale", "a branch for skeletons",
               "its ports disagree about values outside the receptive field; rescale such labels beforehand"},
-    OtherType{"SVRLoss", "branches of Caffe", "SmoothL1Loss and L1Loss grow linearly with the error, too"},
     OtherType{"SequenceData", "yjxiong's Caffe (UntrimmedNets)",
               "it reads lists of shots; VideoData reads snippets of whole videos"},
     OtherType{

@@ -1,6 +1,7 @@
 // Types of branches that stand for several layers here, for none, or for a type with another message.
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -40,18 +41,26 @@ bool pools_after(const caffe::LayerParameter& layer) {
          layer.lrn_param().fuse_type() == caffe::LRNParameter::FUSED_POOL_MAX;
 }
 
+/// Branches for descriptors of objects and their poses: a triplet, perhaps a pair beside it (the fourth and
+/// fifth inputs), and perhaps labels, which are not read.
+bool has_more_than_a_triplet(const caffe::LayerParameter& layer) {
+  return layer.type() == "TripletLoss" && layer.bottom_size() >= 4 && layer.bottom_size() <= 6;
+}
+
 bool is_dialect(const caffe::LayerParameter& layer) {
-  constexpr std::array<std::string_view, 4> kTypes{"ConvolutionReLU", "DenseBlock", "ReLUPooling",
+  constexpr std::array<std::string_view, 5> kTypes{"ConvolutionReLU", "DenseBlock", "ReLUPooling", "Switch",
                                                    "XCLProgram"};
   const std::string& type = layer.type();
-  if (is_minimum(layer) || pools_after(layer)) return true;
+  if (is_minimum(layer) || pools_after(layer) || has_more_than_a_triplet(layer)) return true;
   return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end() || is_local(type) ||
          without_ristretto(type) != type;
 }
 
 class DialectUpgrade {
  public:
-  DialectUpgrade(const std::string& origin, LayerList& layers) : origin_(origin), layers_(layers) {}
+  /// `names`: of layers and blobs, which are taken.
+  DialectUpgrade(const std::string& origin, std::set<std::string> names, LayerList& layers)
+      : origin_(origin), names_(std::move(names)), layers_(layers) {}
 
   void take(caffe::LayerParameter& layer) {
     const std::string type = layer.type();
@@ -59,6 +68,10 @@ class DialectUpgrade {
       warn(layer, ": it loads a program into an FPGA (fpga_caffe), and is left out");
     } else if (type == "DenseBlock") {
       write_out_dense_block(layer, origin_, layers_);
+    } else if (has_more_than_a_triplet(layer)) {
+      take_triplet(layer);
+    } else if (type == "Switch") {
+      take_switch(layer);
     } else {
       if (type == "ReLUPooling" && layer.pooling_param().pool() == caffe::PoolingParameter::MIN)
         bad_input(origin_, ": layer ", quoted(layer.name()),
@@ -83,14 +96,21 @@ class DialectUpgrade {
     log_warning(cat(origin_, ": layer ", quoted(layer.name()), " (", layer.type(), ")", parts...));
   }
 
-  /// A layer where `by` is.
+  /// The name, or one like it that is not taken. Layers of the same name, of which each phase has one, get
+  /// the same names.
+  std::string free(std::string name) const {
+    while (names_.contains(name)) name += "_";
+    return name;
+  }
+
+  /// A layer where `by` is. An empty top: the layer's name.
   caffe::LayerParameter& add(const caffe::LayerParameter& by, const char* ending, const char* type,
-                             const std::string& bottom, const std::string& top) {
+                             const std::string& bottom, const std::string& top = "") {
     caffe::LayerParameter& layer = *layers_.Add();
-    layer.set_name(by.name() + ending);
+    layer.set_name(free(by.name() + ending));
     layer.set_type(type);
     layer.add_bottom(bottom);
-    layer.add_top(top);
+    layer.add_top(top.empty() ? layer.name() : top);
     *layer.mutable_include() = by.include();
     *layer.mutable_exclude() = by.exclude();
     if (by.has_phase()) layer.set_phase(by.phase());
@@ -98,11 +118,12 @@ class DialectUpgrade {
   }
 
   void take_minimum(caffe::LayerParameter& pooling) {
-    const std::string negated = pooling.name() + "_negated", largest = pooling.name() + "_maximum";
-    add(pooling, "_negated", "Power", pooling.bottom(0), negated).mutable_power_param()->set_scale(-1);
+    caffe::LayerParameter& negated = add(pooling, "_negated", "Power", pooling.bottom(0));
+    negated.mutable_power_param()->set_scale(-1);
+    const std::string largest = free(pooling.name() + "_maximum");
     caffe::LayerParameter& maximum = *layers_.Add();
     maximum = pooling;
-    maximum.set_bottom(0, negated);
+    maximum.set_bottom(0, negated.top(0));
     maximum.set_top(0, largest);
     maximum.mutable_pooling_param()->set_pool(caffe::PoolingParameter::MAX);
     maximum.clear_loss_weight();
@@ -112,7 +133,7 @@ class DialectUpgrade {
   }
 
   void take_pooled(caffe::LayerParameter& lrn) {
-    const std::string top = lrn.top(0), between = lrn.name() + "_unpooled";
+    const std::string top = lrn.top(0), between = free(lrn.name() + "_unpooled");
     caffe::PoolingParameter settings;
     settings.Swap(lrn.mutable_lrn_param()->mutable_pooling_param());
     lrn.mutable_lrn_param()->clear_pooling_param();
@@ -126,6 +147,44 @@ class DialectUpgrade {
     *pooling.mutable_loss_weight() = lrn.loss_weight();
   }
 
+  /// What nothing else reads would become an output of the net.
+  void silence(const caffe::LayerParameter& by, int first, int last) {
+    if (first == last) return;
+    caffe::LayerParameter& silence = add(by, "_unread", "Silence", by.bottom(first));
+    for (int i = first + 1; i < last; ++i) silence.add_bottom(by.bottom(i));
+    silence.clear_top();
+  }
+
+  void take_triplet(caffe::LayerParameter& loss) {
+    const int bottoms = loss.bottom_size(), triplet = 3, pair = 5, labels = bottoms < pair ? triplet : pair;
+    if (bottoms > labels) warn(loss, ": its last input, ", quoted(loss.bottom(labels)), ", is not read");
+    silence(loss, labels, bottoms);
+    if (bottoms >= pair) {
+      caffe::LayerParameter& pairs = add(loss, "_pairs", "EuclideanLoss", loss.bottom(3));
+      pairs.add_bottom(loss.bottom(4));
+      *pairs.mutable_loss_weight() = loss.loss_weight();
+      for (int i = triplet; i < pair && i < loss.propagate_down_size(); ++i)
+        pairs.add_propagate_down(loss.propagate_down(i));
+    }
+    while (loss.bottom_size() > triplet) loss.mutable_bottom()->RemoveLast();
+    while (loss.propagate_down_size() > triplet) loss.mutable_propagate_down()->RemoveLast();
+    layers_.Add()->Swap(&loss);
+  }
+
+  /// OpenPose's passes its last input on, until its program chooses another.
+  void take_switch(caffe::LayerParameter& chosen) {
+    const int last = chosen.bottom_size() - 1;
+    if (last >= 0)
+      warn(chosen, ": its last input, ", quoted(chosen.bottom(last)),
+           ", is passed on, as in OpenPose before its program chooses");
+    silence(chosen, 0, std::max(last, 0));
+    chosen.set_type("Split");
+    if (last > 0) chosen.mutable_bottom()->DeleteSubrange(0, last);
+    if (chosen.propagate_down_size() > 1)
+      chosen.mutable_propagate_down()->ExtractSubrange(0, chosen.propagate_down_size() - 1, nullptr);
+    layers_.Add()->Swap(&chosen);
+  }
+
   static void fuse_relu(caffe::LayerParameter& layer) {
     caffe::ConvolutionParameter& settings = *layer.mutable_convolution_param();
     settings.set_relu(true);
@@ -136,7 +195,7 @@ class DialectUpgrade {
   /// Of the pooling's input, which others may read as it is.
   void add_relu(caffe::LayerParameter& pooling) {
     if (pooling.bottom_size() != 1) return;  // Pooling refuses it
-    caffe::LayerParameter& relu = add(pooling, "_relu", "ReLU", pooling.bottom(0), pooling.name() + "_relu");
+    caffe::LayerParameter& relu = add(pooling, "_relu", "ReLU", pooling.bottom(0));
     if (pooling.has_relu_param()) relu.mutable_relu_param()->Swap(pooling.mutable_relu_param());
     pooling.clear_relu_param();
     pooling.set_bottom(0, relu.top(0));
@@ -161,6 +220,7 @@ class DialectUpgrade {
   }
 
   const std::string& origin_;
+  std::set<std::string> names_;
   LayerList& layers_;
 };
 
@@ -207,7 +267,13 @@ caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string&
   }
   LayerList layers;
   layers.Swap(net.mutable_layer());
-  DialectUpgrade upgrade(origin, *net.mutable_layer());
+  std::set<std::string> names(net.input().begin(), net.input().end());
+  names.insert(net.bottom().begin(), net.bottom().end());
+  for (const caffe::LayerParameter& layer : layers) {
+    names.insert(layer.name());
+    names.insert(layer.top().begin(), layer.top().end());
+  }
+  DialectUpgrade upgrade(origin, std::move(names), *net.mutable_layer());
   for (caffe::LayerParameter& layer : layers) upgrade.take(layer);
   return net;
 }

@@ -111,6 +111,26 @@ std::uint32_t labels_of_list(const std::string& path) {
   return words > 0 ? words - 1 : 0;
 }
 
+/// DHN's labels are 0 or 1 for each class.
+void become_labelled_images(caffe::LayerParameter& layer) {
+  if (layer.has_multi_label_data_param())
+    layer.mutable_image_data_param()->Swap(layer.mutable_multi_label_data_param());
+  layer.clear_multi_label_data_param();
+  caffe::ImageDataParameter& images = *layer.mutable_image_data_param();
+  if (images.has_label_num()) images.set_label_dim(images.label_num());
+  images.clear_label_num();
+  layer.set_type("ImageData");
+}
+
+/// DeepLab's, before it had label_type.
+void type_labels(caffe::LayerParameter& layer) {
+  caffe::ImageDataParameter& images = *layer.mutable_image_data_param();
+  if (!images.has_label_type())
+    images.set_label_type(images.has_label() ? caffe::ImageDataParameter::PIXEL
+                                             : caffe::ImageDataParameter::NONE);
+  images.clear_has_label();
+}
+
 /// PG-CNN's, with a message of its own, and caffe-windows', which has as many labels as the list's first
 /// line.
 void become_image_data(caffe::LayerParameter& layer) {
@@ -209,12 +229,6 @@ bool is_single_eltwise(const caffe::LayerParameter& layer) {
          s.coeff_size() <= (s.operation() == caffe::EltwiseParameter::SUM ? 1 : 0);
 }
 
-/// A branch's fourth input of TripletLoss, of which it checks the shape only.
-void compare_three(caffe::LayerParameter& layer) {
-  layer.mutable_bottom()->RemoveLast();
-  if (layer.propagate_down_size() == 4) layer.mutable_propagate_down()->RemoveLast();
-}
-
 /// In MS-CNN and Cascade R-CNN the regions of a batch are drawn together.
 bool draws_of_batch(const caffe::LayerParameter& layer) {
   return layer.type() == "ProposalTarget" && layer.proposal_target_param().has_cls_num();
@@ -236,12 +250,15 @@ Become other_form(const caffe::LayerParameter& layer) {
   if (type == "FloatData") return [](caffe::LayerParameter& l) { l.set_type("Data"); };
   if (type == "VoxelSoftmaxLoss") return [](caffe::LayerParameter& l) { l.set_type("SoftmaxWithLoss"); };
   if (type == "CuDNNConvolution") return [](caffe::LayerParameter& l) { l.set_type("Convolution"); };
+  if (type == "HoleConvolution") return [](caffe::LayerParameter& l) { l.set_type("Convolution"); };
+  if (type == "SVRLoss") return [](caffe::LayerParameter& l) { l.set_type("L1Loss"); };
   if (type == "CuDNNDeconvolution") return [](caffe::LayerParameter& l) { l.set_type("Deconvolution"); };
   if (type == "EltwiseAccuracy") return become_accuracy;
+  if (type == "MultiLabelData") return become_labelled_images;
   if (type == "MultiLabelImageData") return become_image_data;
+  if (type == "ImageSegData" && layer.image_data_param().has_has_label()) return type_labels;
   if (type == "BoxData") return become_annotated_data;
   if (is_of_yolo(layer)) return become_yolo_output;
-  if (type == "TripletLoss" && layer.bottom_size() == 4) return compare_three;
   if (is_single_eltwise(layer)) return become_power;
   if (draws_of_batch(layer)) return [](caffe::LayerParameter& l) { l.set_type("BatchProposalTarget"); };
   return nullptr;
@@ -259,6 +276,10 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
   const auto warn = [&](const caffe::LayerParameter& layer, const auto&... what) {
     log_warning(cat(origin, ": layer ", quoted(layer.name()), " (", layer.type(), ")", what...));
   };
+  const auto refuse_both = [&](const caffe::LayerParameter& layer, const char* other) {
+    bad_input(origin, ": layer ", quoted(layer.name()), " (", layer.type(), ") has ", other,
+              " and image_data_param; give one of the two");
+  };
   count_classes(net);
   follow_yolo(net);
   bool edges = false;
@@ -268,8 +289,6 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
     if (become == nullptr) continue;
     if (become == become_silence)
       warn(layer, ": Banyan writes no files of MATLAB; what it reads is not written");
-    if (become == compare_three)
-      warn(layer, ": its fourth input, ", quoted(layer.bottom(3)), ", is not read");
     const bool of_hed = become == become_image_seg_data && !layer.image_data_param().has_normalize();
     if (of_hed && !layer.image_data_param().has_label_values())
       warn(layer,
@@ -285,8 +304,10 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
            "transform_param.resize_param do so if they are given");
     if (become == become_image_data && layer.has_multi_label_image_data_param() &&
         layer.has_image_data_param())
-      bad_input(origin, ": layer ", quoted(layer.name()), " (", layer.type(),
-                ") has multi_label_image_data_param and image_data_param; give one of the two");
+      refuse_both(layer, "multi_label_image_data_param");
+    if (become == become_labelled_images && layer.has_multi_label_data_param() &&
+        layer.has_image_data_param())
+      refuse_both(layer, "multi_label_data_param");
     if (become == become_power && std::exchange(single, &layer) == nullptr)
       warn(layer, " has one input, as in FlowNet; it and others like it are read as Power");
     edges = edges || of_hed;

@@ -1,4 +1,5 @@
-// A layer whose output holds elements of its first input, each at most once, in other places.
+// A layer whose output holds elements of its first input, each at most once, in other places, and 0
+// elsewhere.
 #pragma once
 
 #include "banyan/layers/layer.hpp"
@@ -16,20 +17,22 @@ class GridLayer : public Layer {
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    ops::copy_grid(*pass.context, inputs[0]->data, outputs[0]->data, places(*inputs[0], *outputs[0]));
+    copy(*pass.context, inputs[0]->data, outputs[0]->data, places(*inputs[0], *outputs[0]));
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
-    if (!propagate[0]) return;
-    const bool all = inputs[0]->shape.count() == outputs[0]->shape.count();
-    if (!all) ops::fill(*pass.context, inputs[0]->grad, 0);
-    ops::copy_grid(*pass.context, outputs[0]->grad, inputs[0]->grad,
-                   places(*inputs[0], *outputs[0]).reversed());
+    if (propagate[0])
+      copy(*pass.context, outputs[0]->grad, inputs[0]->grad, places(*inputs[0], *outputs[0]).reversed());
   }
 
  private:
-  /// Of the output's elements in the input and in the output.
+  static void copy(Context& context, const Tensor& from, Tensor& to, const ops::Grid& grid) {
+    if (grid.count() != to.count()) ops::fill(context, to, 0);
+    ops::copy_grid(context, from, to, grid);
+  }
+
+  /// Of the elements that are in both, in the input and in the output.
   virtual ops::Grid places(const Blob& input, const Blob& output) const = 0;
 };
 

@@ -27,6 +27,7 @@ class ImageDataLayer : public ImageListLayer {
     if (images().label_type() != caffe::ImageDataParameter::IMAGE)
       refuse("image_data_param.label_type",
              "must be IMAGE here: ImageSegData reads images with other labels");
+    if (images().has_has_label()) refuse("image_data_param.has_label", "is ImageSegData's (DeepLab)");
     if (images().has_label_num())
       refuse("image_data_param.label_num", "is MultiLabelImageData's (PG-CNN): write label_dim");
     labels_per_line();

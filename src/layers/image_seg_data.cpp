@@ -1,5 +1,5 @@
-// ImageSegData: images with a label for each pixel, named in a list (PSPNet, DeepLab). Outputs: images,
-// labels and, if wanted, the images' heights and widths. WindowSegData (DeconvNet) takes a window of each
+// ImageSegData: images with a label for each pixel, named in a list (PSPNet, DeepLab). Outputs: images and,
+// if wanted, labels, and the images' heights and widths. WindowSegData (DeconvNet) takes a window of each
 // image, with which its line ends.
 #include "banyan/data/segmentation.hpp"
 #include "layers/image_list_layer.hpp"
@@ -11,7 +11,7 @@ namespace {
 class ImageSegDataLayer : public ImageListLayer {
  public:
   ImageSegDataLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : ImageListLayer(parameter, options, {0, 0, 2, 3}) {}
+      : ImageListLayer(parameter, options, {0, 0, 1, 3}) {}
 
  protected:
   void check_own_settings() const override {

@@ -175,6 +175,7 @@ class VideoDataLayer : public SourceLayer {
                                      {"label_dim", from.has_label_dim()},
                                      {"label_size", from.has_label_size()},
                                      {"label_type", from.has_label_type()},
+                                     {"has_label", from.has_has_label()},
                                      {"pair_size", from.has_pair_size()}})
       if (set) refuse(cat("image_data_param.", field), "does not go with lists of C3D");
     settings.batch_size_is_total = from.batch_size_is_total();

@@ -128,7 +128,9 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
     log_warning("the net's multinode settings are ignored: --gpu and --cpu choose the devices");
   warn_once(net, "multinode settings are ignored: --gpu and --cpu choose the devices", is_multinode);
   warn_once(net, "quantization_param has no effect, whatever is in it: everything computes in floating point",
-            [](const caffe::LayerParameter& layer) { return layer.has_quantization_param(); });
+            [](const caffe::LayerParameter& layer) {
+              return layer.has_quantization_param() && layer.type() != "QuantizationLoss";
+            });
   const auto is_scaled = [&](const caffe::LayerParameter& layer) { return has_scale_after(net, layer); };
   warn_once(
       net,

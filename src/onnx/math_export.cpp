@@ -84,6 +84,12 @@ void export_relu(const LayerExport& layer) {
     layer.node("LeakyRelu", layer.in, {{"alpha", slope}});
 }
 
+/// As in tests, where negative values have one slope.
+void export_insanity(const LayerExport& layer) {
+  const double lb = layer.settings().insanity_param().lb(), ub = layer.settings().insanity_param().ub();
+  layer.node("LeakyRelu", layer.in, {{"alpha", static_cast<float>(std::log(ub / lb) / (ub - lb))}});
+}
+
 void export_crelu(const LayerExport& layer) {
   const auto& s = layer.settings().crelu_param();
   const auto rectified = [&](const std::string& x, const std::string& name) {
@@ -282,6 +288,7 @@ const std::vector<ExportRow>& math_exports() {
       {"Embed", export_embed},
       {"Exp", export_exp},
       {"InnerProduct", export_inner_product},
+      {"Insanity", export_insanity},
       {"Log", export_log},
       {"PReLU", export_prelu},
       {"Power", export_power},

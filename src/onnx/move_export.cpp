@@ -37,6 +37,13 @@ void export_crop(const LayerExport& layer) {
                        layer.graph.integers(layer.inner("axes"), axes)});
 }
 
+void export_padding(const LayerExport& layer) {
+  const std::int64_t begin = layer.settings().padding_param().pad_beg(),
+                     end = layer.settings().padding_param().pad_end();
+  layer.node("Pad",
+             {layer.in[0], layer.graph.integers(layer.inner("pads"), {0, 0, begin, begin, 0, 0, end, end})});
+}
+
 /// Axes that are not named follow.
 template <class Named>
 void export_order(const LayerExport& layer, const Named& named) {
@@ -80,6 +87,7 @@ const std::vector<ExportRow>& move_exports() {
       {"Flatten", export_view},
       {"GradientReversal", export_unchanged},
       {"GradientScaler", export_unchanged},
+      {"Padding", export_padding},
       {"Parameter", [](const LayerExport& layer) { layer.node("Identity", {layer.parameter(0)}); }},
       {"Permute",
        [](const LayerExport& layer) { export_order(layer, layer.settings().permute_param().order()); }},

@@ -35,6 +35,7 @@
 #include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/convolution_depthwise.hpp"
 #include "ops/cpu/convolution_groups.hpp"
+#include "ops/cpu/convolution_pointwise.hpp"
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/convolution_turned.hpp"
@@ -268,7 +269,7 @@ std::function<void()> where(bool possible, std::function<void()> run) {
 void compare_convolutions(Device& device, const Options& options) {
   Context context(device);
   print_header("convolution", {"oneDNN", "rows", "columns", "products", "turned", "groups", "Winograd 2",
-                               "Winograd 4", "depthwise"});
+                               "Winograd 4", "depthwise", "pointwise"});
   std::vector<Case> cases = layers_of_nets();
   for (Case& c : wide_windows()) cases.push_back(std::move(c));
   for (Case& c : in_groups()) cases.push_back(std::move(c));
@@ -304,9 +305,13 @@ void compare_convolutions(Device& device, const Options& options) {
     const bool forward_depthwise = by_depthwise(ops::DepthwisePass::forward);
     const bool data_depthwise = by_depthwise(ops::DepthwisePass::backward_data);
     const bool weight_depthwise = by_depthwise(ops::DepthwisePass::backward_weight);
+    const bool pointwise = ops::pointwise_applies(g, x, y);
+    const bool forward_pointwise = ops::pointwise_pays(ops::PointwisePass::forward, g, x, y),
+               data_pointwise = ops::pointwise_pays(ops::PointwisePass::backward_data, g, x, y);
     compare(options, c.text("forward"), 1e-3,
             {{"oneDNN", [&] { library->forward(context, x, w, b, y); },
-              !forward_rows && !by_groups(forward) && !forward_winograd && !forward_depthwise},
+              !forward_rows && !by_groups(forward) && !forward_winograd && !forward_depthwise &&
+                  !forward_pointwise},
              {"rows", where(possible, [&] { ops::forward_by_rows(context, g, x, w, b, 1, y); }),
               forward_rows && !forward_winograd},
              {"columns", nullptr},
@@ -323,7 +328,9 @@ void compare_convolutions(Device& device, const Options& options) {
                     [&] { ops::forward_by_winograd(context, of_4, g, x, w, b, 1, Tensor(), false, y); }),
               forward_winograd == of_4},
              {"depthwise", where(depthwise, [&] { ops::forward_depthwise(context, g, x, w, b, {}, y); }),
-              forward_depthwise}});
+              forward_depthwise},
+             {"pointwise", where(pointwise, [&] { ops::forward_pointwise(context, g, x, w, b, 1, y); }),
+              forward_pointwise}});
     compare(
         options, c.text("weights"), 1e-3,
         {{"oneDNN", [&] { library->backward_weight(context, x, y, w, none); },
@@ -345,11 +352,13 @@ void compare_convolutions(Device& device, const Options& options) {
           weight_winograd == of_4},
          {"depthwise",
           where(depthwise, [&] { ops::backward_weight_depthwise(context, g, x, y, true, w, none); }),
-          weight_depthwise}});
+          weight_depthwise},
+         {"pointwise", nullptr}});
     const auto by_columns = [&] { ops::backward_data_by_columns(context, g, y, w, ops::column_values(), x); };
     compare(options, c.text("data"), 1e-3,
             {{"oneDNN", [&] { library->backward_data(context, y, w, x); },
-              !data_products && !data && !turns && !data_groups && !data_winograd && !data_depthwise},
+              !data_products && !data && !turns && !data_groups && !data_winograd && !data_depthwise &&
+                  !data_pointwise},
              {"rows", nullptr},
              {"columns", where(ops::is_plain_convolution(g, x, y), by_columns), data && !data_winograd},
              {"products",
@@ -369,7 +378,9 @@ void compare_convolutions(Device& device, const Options& options) {
               where(large_winograd, [&] { ops::backward_data_by_winograd(context, of_4, g, y, w, x); }),
               data_winograd == of_4},
              {"depthwise", where(depthwise, [&] { ops::backward_data_depthwise(context, g, y, w, x); }),
-              data_depthwise}});
+              data_depthwise},
+             {"pointwise", where(pointwise, [&] { ops::backward_data_pointwise(context, g, y, w, x); }),
+              data_pointwise}});
   }
 }
 

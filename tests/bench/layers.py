@@ -600,6 +600,7 @@ CASES = {
         "Crop crop_param { axis: 2 offset: 19 }",
         constant=("like",),
     ),
+    "Padding": Case({"x": ((16, 64, 56, 56), signed)}, "Padding padding_param { pad_beg: 1 pad_end: 1 }"),
     "Convolution depthwise": Case(
         {"x": ((16, 144, 56, 56), signed)},
         "DepthwiseConvolution convolution_param { num_output: 144 kernel_size: 3 pad: 1 bias_term: false }",
@@ -619,6 +620,7 @@ CASES = {
     "Sparsify": Case({"x": (IMAGE, signed)}, "Sparsify sparsify_param { coef: 1e-8 thre: 0.1 }"),
     "SymmetricRectify": Case({"x": (IMAGE, signed)}, "SymmetricRectify", weights=(((64,), positive),)),
     "PReLU": Case({"x": (IMAGE, signed)}, "PReLU", weights=(((64,), positive),)),
+    "Insanity": Case({"x": (IMAGE, signed)}, "Insanity", agrees=False),  # both draw
     "Swish": Case({"x": (IMAGE, signed)}, "Swish"),
     "HardSwish": Case({"x": (IMAGE, signed)}, "HardSwish"),
     "MinReLU": Case({"x": (IMAGE, signed)}, "MinReLU"),
@@ -738,6 +740,7 @@ CASES = {
         "PairwiseLoss pairwise_param { class_num: 100 sigmoid_param: 0.2 }",
         constant=("a_labels", "b_labels"),
     ),
+    "QuantizationLoss": Case({"x": ((128, 64), signed)}, "QuantizationLoss"),  # of DHN
     "MMDLoss": Case(  # of DAN; PyTorch's side compares all pairs
         {"x": ((64, 4096), signed), "y": ((64, 4096), signed)}, "MMDLoss", agrees=False
     ),

@@ -17,6 +17,7 @@ const char* const kOnCpuDevicesOnly[] = {"backward_data_by_columns",
                                          "backward_data_by_products",
                                          "backward_data_by_winograd",
                                          "backward_data_depthwise",
+                                         "backward_data_pointwise",
                                          "backward_weight_by_groups",
                                          "backward_weight_by_products",
                                          "backward_weight_by_rows",
@@ -26,7 +27,8 @@ const char* const kOnCpuDevicesOnly[] = {"backward_data_by_columns",
                                          "forward_by_groups",
                                          "forward_by_rows",
                                          "forward_by_winograd",
-                                         "forward_depthwise"};
+                                         "forward_depthwise",
+                                         "forward_pointwise"};
 
 TEST(CudaOperators, AllAreRegistered) {
   if (!built_with_cuda()) GTEST_SKIP() << "this build has no CUDA back end";

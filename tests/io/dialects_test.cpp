@@ -62,6 +62,62 @@ TEST(Dialects, TheSmallestOfAWindowIsTheLargestOfItsNegations) {
       "power_param { scale: -1 } }");
 }
 
+TEST(Dialects, MadeNamesAreNotTaken) {
+  expect_layers(
+      "layer { name: 'p_negated' type: 'ReLU' bottom: 'x' top: 'p_maximum' }\n"
+      "layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'y' pooling_param { pool: MIN kernel_size: 3 } }",
+      "layer { name: 'p_negated' type: 'ReLU' bottom: 'x' top: 'p_maximum' }\n"
+      "layer { name: 'p_negated_' type: 'Power' bottom: 'x' top: 'p_negated_' power_param { scale: -1 } }\n"
+      "layer { name: 'p' type: 'Pooling' bottom: 'p_negated_' top: 'p_maximum_' pooling_param { pool: MAX "
+      "kernel_size: 3 } }\n"
+      "layer { name: 'p_minimum' type: 'Power' bottom: 'p_maximum_' top: 'y' power_param { scale: -1 } }");
+  const caffe::NetParameter net = read_dialect(
+      "input: 'p_negated' input_shape { dim: [1, 1, 4, 4] } "
+      "layer { name: 'p' type: 'Pooling' bottom: 'p_negated' top: 'y' pooling_param { pool: MIN kernel_size: "
+      "3 } "
+      "}");
+  EXPECT_EQ(net.layer(1).top(0), "p_negated_");
+}
+
+TEST(Dialects, TripletsWithAPair) {
+  const std::string start =
+      "layer { name: 't' type: 'TripletLoss' bottom: 'a' bottom: 'p' bottom: 'n' bottom: 'd' bottom: 'e' ";
+  expect_layers(start + "top: 't' loss_weight: 3 }",
+                "layer { name: 't_pairs' type: 'EuclideanLoss' bottom: 'd' bottom: 'e' top: 't_pairs' "
+                "loss_weight: 3 }\n"
+                "layer { name: 't' type: 'TripletLoss' bottom: 'a' bottom: 'p' bottom: 'n' top: 't' "
+                "loss_weight: 3 }");
+  expect_layers(start + "bottom: 's' top: 't' propagate_down: [true, false, true, false, true, false] }",
+                "layer { name: 't_unread' type: 'Silence' bottom: 's' }\n"
+                "layer { name: 't_pairs' type: 'EuclideanLoss' bottom: 'd' bottom: 'e' top: 't_pairs' "
+                "propagate_down: [false, true] }\n"
+                "layer { name: 't' type: 'TripletLoss' bottom: 'a' bottom: 'p' bottom: 'n' top: 't' "
+                "propagate_down: [true, false, true] }");
+}
+
+TEST(Dialects, ASwitchPassesItsLastInputOn) {
+  const std::string start = "layer { name: 'w' type: 'Switch' ";
+  expect_layers(start + "bottom: 'a' bottom: 'b' bottom: 'c' top: 'w' propagate_down: [true, true, false] }",
+                "layer { name: 'w_unread' type: 'Silence' bottom: 'a' bottom: 'b' }\n"
+                "layer { name: 'w' type: 'Split' bottom: 'c' top: 'w' propagate_down: false }");
+  expect_layers(start + "bottom: 'a' top: 'w' }", "layer { name: 'w' type: 'Split' bottom: 'a' top: 'w' }");
+}
+
+TEST(Dialects, MadeNamesAreTheSameInEachPhase) {
+  std::string text, expected;
+  for (const std::string phase : {"TRAIN", "TEST"}) {
+    const std::string include = "include { phase: " + phase + " } }\n";
+    text +=
+        "layer { name: 't' type: 'TripletLoss' bottom: 'a' bottom: 'p' bottom: 'n' bottom: 'd' bottom: 'e' "
+        "top: 't' " +
+        include;
+    expected +=
+        "layer { name: 't_pairs' type: 'EuclideanLoss' bottom: 'd' bottom: 'e' top: 't_pairs' " + include +
+        "layer { name: 't' type: 'TripletLoss' bottom: 'a' bottom: 'p' bottom: 'n' top: 't' " + include;
+  }
+  expect_layers(text, expected);
+}
+
 TEST(Dialects, AnLrnOfTheOpenclBranchPools) {
   expect_layers(
       "layer { name: 'n' type: 'LRN' bottom: 'x' top: 'n' lrn_param { local_size: 3 fuse_type: "

@@ -88,15 +88,16 @@ TEST(Prototxt, AnUnknownOldTypeListsNoneThatIsNotNear) {
 TEST(Prototxt, UnknownOldTypesAreNoneAndHideNothing) {
   caffe::NetParameter net;
   const TextProblems problems = find_text_problems(
-      "layers { name: 'a' type: INSANITY }\n"
+      "layers { name: 'a' type: INTER_CLASS }\n"
       "layers { name: 'b' type: CROQ crop_param { } }\n"
       "layers { name: 'c' type: CONVOLUTON convolutoin_param { } }\n"
       "layers { name: 'd' type: POOLING foo: 1 }",
       "n", net);
   EXPECT_TRUE(problems.whole);
   ASSERT_EQ(problems.texts.size(), 4u);
-  expect_contains(problems.texts[0],
-                  "n:1:26: layer \"a\" (INSANITY): the layer has the type \"Insanity\" of caffe-windows");
+  expect_contains(
+      problems.texts[0],
+      "n:1:26: layer \"a\" (INTER_CLASS): the layer has the type \"InterClass\" of sphereface-plus");
   expect_contains(problems.texts[1],
                   "n:2:26: layer \"b\" (CROQ): unknown value \"CROQ\" for \"type\" (did you mean");
   expect_contains(problems.texts[2],

@@ -126,6 +126,54 @@ TEST(UpgradeBranchTypes, ListsOfSeveralLabels) {
       "multi_label_image_data_param and image_data_param; give one of the two");
 }
 
+TEST(UpgradeBranchTypes, OtherNamesOfConvolutionsLossesAndLists) {
+  expect_same(
+      upgraded(
+          "layer { name: 'c' type: 'HoleConvolution' bottom: 'x' top: 'c' convolution_param { num_output: 2 "
+          "kernel_size: 3 hole: 2 } }\n"
+          "layer { name: 's' type: 'SVRLoss' bottom: 'c' bottom: 'y' top: 's' }\n"
+          "layer { name: 'd' type: 'MultiLabelData' top: 'd' top: 'l' multi_label_data_param { source: 'f' "
+          "label_num: 9 } }"),
+      "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 2 "
+      "kernel_size: 3 dilation: 2 } }\n"
+      "layer { name: 's' type: 'L1Loss' bottom: 'c' bottom: 'y' top: 's' }\n"
+      "layer { name: 'd' type: 'ImageData' top: 'd' top: 'l' image_data_param { source: 'f' label_dim: 9 } "
+      "}");
+  expect_contains(error_of([&] {
+                    upgraded(
+                        "layer { name: 'd' type: 'MultiLabelData' top: 'd' top: 'l' image_data_param { } "
+                        "multi_label_data_param { } }");
+                  }),
+                  "multi_label_data_param and image_data_param; give one of the two");
+}
+
+TEST(UpgradeBranchTypes, LabelsOfSegmentsBeforeTheyHadAType) {
+  const auto data = [](const std::string& settings) {
+    return "layer { name: 'd' type: 'ImageSegData' top: 'd' image_data_param { source: 'f' " + settings +
+           " } }";
+  };
+  expect_same(upgraded(data("has_label: true")), data("label_type: PIXEL"));
+  expect_same(upgraded(data("has_label: false")), data("label_type: NONE"));
+  expect_same(upgraded(data("has_label: false label_type: IMAGE")), data("label_type: IMAGE"));
+}
+
+TEST(UpgradeV1, NamesOfTypesOfBranches) {
+  expect_same(
+      upgraded("layers { name: 's' type: SMOOTH_L1_LOSS bottom: 'x' bottom: 'y' top: 's' "
+               "smooth_l1_loss_param { sigma: 3 } }\n"
+               "layers { name: 'l' type: LSTM bottom: 'x' bottom: 'c' top: 'l' recurrent_param { "
+               "num_output: 4 } }\n"
+               "layers { name: 'p' type: PADDING bottom: 'x' top: 'p' padding_param { pad_beg: -7 pad_end: "
+               "-8 } }\n"
+               "layers { name: 'r' type: RESHAPE bottom: 'l' top: 'r' reshape_param { shape { dim: -1 } } }"),
+      "layer { name: 's' type: 'SmoothL1Loss' bottom: 'x' bottom: 'y' top: 's' "
+      "smooth_l1_loss_param { sigma: 3 } }\n"
+      "layer { name: 'l' type: 'LSTM' bottom: 'x' bottom: 'c' top: 'l' recurrent_param { "
+      "num_output: 4 } }\n"
+      "layer { name: 'p' type: 'Padding' bottom: 'x' top: 'p' padding_param { pad_beg: -7 pad_end: -8 } }\n"
+      "layer { name: 'r' type: 'Reshape' bottom: 'l' top: 'r' reshape_param { shape { dim: -1 } } }");
+}
+
 TEST(UpgradeBranchTypes, EdgesAndTheirLosses) {
   const std::string
       data =

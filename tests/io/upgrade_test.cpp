@@ -176,6 +176,7 @@ TEST(UpgradeTypes, AFourthInputOfTripletLossIsNotRead) {
       upgraded(
           "layer { name: 't' type: 'TripletLoss' bottom: 'a' bottom: 'p' bottom: 'n' bottom: 's' top: 't' "
           "propagate_down: true propagate_down: true propagate_down: true propagate_down: false }"),
+      "layer { name: 't_unread' type: 'Silence' bottom: 's' }\n"
       "layer { name: 't' type: 'TripletLoss' bottom: 'a' bottom: 'p' bottom: 'n' top: 't' "
       "propagate_down: true propagate_down: true propagate_down: true }");
 }

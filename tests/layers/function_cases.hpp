@@ -30,6 +30,8 @@ inline const std::vector<GradientCase> kCases = {
     {"hard_swish", "type: 'HardSwish'", {kSmall}, 1, 0, false, -1, 5},
     {"min_relu", "type: 'MinReLU'", {kSmall}},
     {"min_relu_slope", "type: 'MinReLU' minrelu_param { positive_slope: -0.25 }", {Shape{5}}},
+    {"insanity", "type: 'Insanity'", {kSmall}},
+    {"insanity_in_place", "type: 'Insanity' insanity_param { lb: 1.5 ub: 4 }", {Shape{3, 7}}, 1, 0, true},
     {"crelu", "type: 'CReLU'", {kSmall}},
     {"crelu_slope", "type: 'CReLU' crelu_param { negative_slope: 0.25 concat_axis: -1 }", {kSmall}},
     {"prelu", "type: 'PReLU'", {kSmall}},

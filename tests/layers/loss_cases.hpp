@@ -130,6 +130,7 @@ inline const std::vector<GradientCase> kCases = {
          "normalize_by_num_entries: true"),
      {kMaps, Shape{2, 36}}},
     {"lpq_one", lpq("pq_episode_starts_at_iter: [0, 9] p: [2, 3] q: [0.5, 2]"), {kScores}},
+    {"quantization", "type: 'QuantizationLoss'", {kMaps}, 1, 0, false, -1, 3},
     {"smooth_l1", "type: 'SmoothL1Loss'", {kMaps, kMaps}, 1, 0, false, -1, 2},
     {"smooth_l1_sigma", smooth("sigma: 2"), {kScores, kScores}},
     {"smooth_l1_inside", smooth("sigma: 3"), {kScores, kScores, kScores}},
@@ -147,6 +148,12 @@ inline const std::vector<GradientCase> kCases = {
      1,
      4},
     {"triplet", "type: 'TripletLoss' triplet_loss_param { margin: 0.4 }", {kScores, kScores, kScores}},
+    {"triplet_ratio",
+     "type: 'TripletLoss' triplet_loss_param { margin: 0.4 losstype: 1 }",
+     {kScores, kScores, kScores}},
+    {"triplet_exponential",
+     "type: 'TripletLoss' triplet_loss_param { margin: 0.4 losstype: 2 }",
+     {kScores, kScores, kScores}},
 };
 
 /// R-FCN's.

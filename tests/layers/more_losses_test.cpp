@@ -348,6 +348,27 @@ TEST(TripletLoss, FollowsItsFormula) {
   EXPECT_NEAR(loss_of("type: 'TripletLoss'", shapes, inputs), 1.0 / 4, 1e-15);
   EXPECT_NEAR(loss_of("type: 'TripletLoss' triplet_loss_param { margin: 5 }", shapes, inputs), 7.0 / 4,
               1e-15);
+  EXPECT_NEAR(loss_of("type: 'TripletLoss' triplet_loss_param { margin: 5 losstype: 1 }", shapes, inputs),
+              ((1 - 4.0 / 6) + (1 - 2.0 / 7)) / 4, 1e-15);
+  EXPECT_NEAR(loss_of("type: 'TripletLoss' triplet_loss_param { margin: 5 losstype: 2 }", shapes, inputs),
+              (0 + (1 - std::exp(2) / (std::exp(2) + 5))) / 4, 1e-15);
+}
+
+TEST(TripletLoss, SurvivesLargeDistances) {
+  const std::vector<Shape> shapes(3, Shape{1, 1});
+  const std::string text = "type: 'TripletLoss' triplet_loss_param { losstype: 2 }";
+  EXPECT_EQ(loss_of(text, shapes, {{0}, {100}, {1}}), 0.5);  // e^1 / e^10000 is nothing
+  EXPECT_EQ(loss_of(text, shapes, {{0}, {1}, {100}}), 0);
+}
+
+TEST(TripletLoss, RefusesWhatItCannotTake) {
+  const std::vector<Shape> shapes(3, Shape{2, 2});
+  for (const auto& [settings, message] : std::vector<std::pair<std::string, std::string>>{
+           {"losstype: 3", "losstype must be 0, 1 or 2; found 3"},
+           {"losstype: 1 margin: 0", "which must be positive; found 0"}})
+    EXPECT_NE(refusal("type: 'TripletLoss' triplet_loss_param { " + settings + " }", shapes).find(message),
+              std::string::npos)
+        << message;
 }
 
 TEST(Losses, NameLabelsOutOfRange) {

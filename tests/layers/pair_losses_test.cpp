@@ -121,6 +121,28 @@ TEST(PairwiseLoss, HasTheGradientOfWhatItShowsAndSurvivesLargeProducts) {
   EXPECT_EQ(run_with(pairwise(""), one, {{1000}, {1, 0, 0}, {2}, {1, 1, 0}}).loss, 0);
 }
 
+/// DHN: two samples, all pairs of both, each with itself too.
+TEST(PairwiseLoss, ComparesOneSetWithItself) {
+  const std::vector<Shape> shapes{Shape{2, 1}, Shape{2, 2}};
+  const auto softplus = [](double p) { return std::log1p(std::exp(p)); };
+  const auto sigmoid = [](double p) { return 1 / (1 + std::exp(-p)); };
+  // Alike with themselves although they have all labels or not, unlike each other.
+  const auto found = run_with(pairwise("threshold: 15"), shapes, {{2, -0.5}, {1, 0, 0, 1}});
+  EXPECT_NEAR(found.loss, (softplus(4) - 4 + softplus(0.25) - 0.25 + 2 * softplus(-1)) / 4, 1e-15);
+  expect_near(found.gradient,
+              {2 * ((sigmoid(4) - 1) * 2 + sigmoid(-1) * -0.5) / 4,
+               2 * ((sigmoid(0.25) - 1) * -0.5 + sigmoid(-1) * 2) / 4},
+              1e-15);
+  const auto all = run_with(pairwise("threshold: 15"), {Shape{1, 1}, Shape{1, 2}}, {{2}, {1, 1}});
+  EXPECT_NEAR(all.loss, softplus(4) - 4, 1e-15) << "such a pair counts here";
+  for (const char* settings : {"threshold: 15", "threshold: 1 class_num: 5 sigmoid_param: 0.3 l_lambda: 2"}) {
+    Bench bench(pairwise(settings), {Shape{4, 3}, Shape{4, 5}}, 1);
+    bench.set_input(0, spread_values(12, 1, 2));
+    bench.set_input(1, integers(20, 2, 3));
+    GradientChecker(bench).run();
+  }
+}
+
 TEST(PairLosses, RefuseWhatTheyCannotTake) {
   const Shape codes{4, 3}, labels{4, 5};
   for (const auto& [text, shapes, message] :
@@ -131,6 +153,10 @@ TEST(PairLosses, RefuseWhatTheyCannotTake) {
            {pairwise("l_lambda: -1"), {codes, labels, codes, labels}, "l_lambda must not be negative"},
            {pairwise(""), {codes, labels, codes, Shape{4, 4}}, "and then of the other half; found 4 3 (12)"},
            {pairwise(""), {codes, Shape{4}, codes, Shape{4}}, "must be a vector"},
+           {pairwise(""), {codes, labels}, "two bottoms are those of DHN"},
+           {pairwise("threshold: 15"), {codes, labels, codes, labels}, "threshold is for two bottoms"},
+           {pairwise(""), {codes, labels, codes}, "found 3 bottoms"},
+           {pairwise("threshold: 15"), {codes, Shape{3, 5}}, "a row of labels for each"},
            {scale_tanh("step_size: 0"), {codes}, "step_size must be positive"},
            {scale_tanh("gamma: -1"), {codes}, "gamma must not be negative"},
            {entropy_loss("threshold: -1"), {codes}, "threshold must not be negative"},
@@ -211,6 +237,25 @@ TEST(EntropyLoss, BeginsWithAnIterationOfTheRun) {
   test.set_input(0, {0.5, 0.5});
   test.forward();
   EXPECT_NEAR(test.output()[0], std::log(2), 1e-15) << "tests do not know the iteration";
+}
+
+/// Samples of two values; of 2 samples, and a loss weight of 0.5.
+TEST(QuantizationLoss, DrawsValuesToOneAndMinusOne) {
+  const Values x{0.5, -0.25, 0, -3};
+  const auto [loss, gradient] = run_with("type: 'QuantizationLoss'", {Shape{2, 2}}, {x}, 0.5);
+  double expected = 0;
+  Values slopes;
+  for (const double value : x) {
+    expected += std::log(std::cosh(std::fabs(value) - 1)) / 2;
+    slopes.push_back(0.5 * (value < 0 ? -1 : 1) * std::tanh(std::fabs(value) - 1) / 2);
+  }
+  EXPECT_NEAR(loss, expected, 1e-15);
+  expect_near(gradient, slopes, 1e-15);
+  const auto at_ends = run_with("type: 'QuantizationLoss'", {Shape{1, 3}}, {{1, -1, 1001}});
+  EXPECT_NEAR(at_ends.loss, 1000 - std::log(2), 1e-12);
+  EXPECT_EQ(at_ends.gradient, (Values{0, 0, 1}));
+  const std::string unused = "type: 'QuantizationLoss' quantization_param { threshold: 0.5 }";
+  EXPECT_EQ(run_with(unused, {Shape{2, 2}}, {x}).loss, loss);
 }
 
 using SampleRows = std::vector<Values>;

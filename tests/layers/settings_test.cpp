@@ -47,6 +47,9 @@ TEST(BadSettings, AreRefusedInOneLineThatNamesTheLayer) {
       {"type: 'InnerProduct'", {image}, 1, "num_output"},
       {"type: 'Dropout' dropout_param { dropout_ratio: 1 }", {image}, 1, "dropout_ratio"},
       {"type: 'SpatialDropout' dropout_param { dropout_ratio: 1 }", {image}, 1, "dropout_ratio"},
+      {"type: 'Insanity' insanity_param { lb: 0 }", {image}, 1, "finite; found 0 and 10"},
+      {"type: 'Insanity' insanity_param { lb: 10 }", {image}, 1, "lb must be positive, and ub above it"},
+      {"type: 'Insanity' insanity_param { ub: inf }", {image}, 1, "found 5 and inf"},
       {"type: 'SpatialDropout' dropout_param { } spatial_dropout_param { }", {image}, 1, "keep one"},
       {"type: 'SpatialDropout'", {Shape{5}}, 1, "axis 1"},
       {"type: 'LRN' lrn_param { local_size: 4 }", {image}, 1, "odd"},
@@ -81,6 +84,10 @@ TEST(BadSettings, AreRefusedInOneLineThatNamesTheLayer) {
       {"type: 'ReLU' relu_param { fuse: true negative_slope: 0.1 }", {image}, 1, "remove this layer"},
       {"type: 'ContinuationIndicator' continuation_indicator_param { batch_size: 2 }", {}, 1, "time_step"},
       {"type: 'ContinuationIndicator' continuation_indicator_param { time_step: 2 }", {}, 1, "batch_size"},
+      {"type: 'ContinuationIndicator' continuation_indicator_param { time_step: 2 batch_size: 2 }",
+       {Shape{4, 3}},
+       1,
+       "remove batch_size"},
       {"type: 'Eltwise' eltwise_param { relu: true }", {image, image}, 1, "not supported"},
       {"type: 'MultiBoxLoss' multibox_loss_param { num_classes: 3 } loss_param { ignore_label: 2 }",
        {Shape{1, 8}, Shape{1, 6}, Shape{1, 2, 8}, Shape{1, 8}},
@@ -226,6 +233,11 @@ TEST(ContinuationIndicator, MarksTheFirstTimeStep) {
             1);
   one.forward();
   EXPECT_EQ(one.output(), (Values{0, 0}));
+  Bench as_many("type: 'ContinuationIndicator' continuation_indicator_param { time_step: 2 axis: -2 }",
+                {Shape{4, 3, 5}}, 1);
+  EXPECT_EQ(as_many.outputs[0]->shape, (Shape{2, 3}));
+  as_many.forward();
+  EXPECT_EQ(as_many.output(), (Values{0, 0, 0, 1, 1, 1}));
 }
 
 TEST(DummyData, FillsConstantsAndOldShapes) {

@@ -58,6 +58,8 @@ inline const std::vector<Case> kCases = {
      "type: 'Crop' crop_param { axis: 0 offset: [1, 2] }",
      {Shape{3, 5}, Shape{2, 3}},
      Values(6, 0)},
+    {"padding", "type: 'Padding' padding_param { pad_beg: 2 pad_end: 1 }", {kImage}},
+    {"padding_moves", "type: 'Padding' padding_param { pad_beg: -1 pad_end: 1 }", {kImage}},
     {"interp_size", "type: 'Interp' interp_param { height: 9 width: 4 }", {kImage}},
     {"interp_zoom", "type: 'Interp' interp_param { zoom_factor: 3 pad_beg: -1 }", {kSmall}},
     {"interp_shrink", "type: 'Interp' interp_param { shrink_factor: 2 pad_beg: -1 pad_end: -1 }", {kImage}},

@@ -29,6 +29,31 @@ TEST(Crop, CutsBoxesOut) {
   EXPECT_NE(refusal(start + "}", {image, Shape{3, 3}}).find("axes"), std::string::npos);
 }
 
+TEST(Padding, AddsZerosOrCutsOff) {
+  const Shape image{1, 1, 2, 3};
+  const auto padded = [&](const std::string& settings) {
+    Bench bench("type: 'Padding' padding_param { " + settings + " }", {image}, 1);
+    bench.set_input(0, {1, 2, 3, 4, 5, 6});
+    bench.forward();
+    bench.backward(counting(bench.outputs[0]->shape.count()));
+    return std::pair(bench.output(), bench.input_gradient(0));
+  };
+  EXPECT_EQ(padded("pad_beg: 1"),
+            std::pair(Values{0, 0, 0, 0, 0, 1, 2, 3, 0, 4, 5, 6}, Values{5, 6, 7, 9, 10, 11}));
+  EXPECT_EQ(padded("pad_end: -1"), std::pair(Values{1, 2}, Values{0, 1, 0, 0, 0, 0}));
+  // As many as before, but not the same ones.
+  EXPECT_EQ(padded("pad_beg: -1 pad_end: 1"), std::pair(Values{5, 6, 0, 0, 0, 0}, Values{0, 0, 0, 0, 0, 1}));
+  EXPECT_EQ(padded("").first, (Values{1, 2, 3, 4, 5, 6}));
+  EXPECT_NE(
+      refusal("type: 'Padding' padding_param { pad_beg: -1 pad_end: -1 }", {image}).find("leave nothing"),
+      std::string::npos);
+  EXPECT_NE(
+      refusal("type: 'Padding' padding_param { pad_beg: -2 pad_end: 3 }", {image}).find("leave nothing"),
+      std::string::npos);
+  EXPECT_NE(refusal("type: 'Padding' padding_param { pad_end: 2000000 }", {image}).find("at most 1048576"),
+            std::string::npos);
+}
+
 TEST(Interp, ChoosesItsSizeAsPspNet) {
   const auto size = [](const std::string& settings) {
     const Bench bench("type: 'Interp' interp_param { " + settings + " }", {Shape{1, 2, 9, 12}}, 1);

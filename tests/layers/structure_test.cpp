@@ -255,6 +255,71 @@ TEST(SpatialDropout, DropsTheChannelsWhoseElementsDropoutDrops) {
   EXPECT_EQ(share.output(), expected);
 }
 
+TEST(Insanity, DividesNegativeValuesByWhatItDraws) {
+  const std::string text = "type: 'Insanity' insanity_param { lb: 2 ub: 8 }";
+  Bench bench(text, {Shape{40, 250}}, 1);
+  Values x(10000, -1);
+  x[0] = 3;
+  x[1] = 0;
+  bench.set_input(0, x);
+  bench.forward();
+  const Values y = bench.output();
+  EXPECT_EQ(y[0], 3);
+  EXPECT_EQ(y[1], 0);
+  double sum = 0;
+  for (std::size_t i = 2; i < y.size(); ++i) {
+    EXPECT_GE(y[i], -1.0 / 2);
+    EXPECT_LE(y[i], -1.0 / 8);
+    sum -= 1 / y[i];
+  }
+  EXPECT_NEAR(sum / 9998, 5, 0.08);  // 4.6 of sqrt(36 / 12 / 9998)
+  bench.backward(Values(10000, 2));
+  const Values dx = bench.input_gradient();
+  EXPECT_EQ(dx[0], 2);
+  EXPECT_TRUE(dx[1] >= 2.0 / 8 && dx[1] <= 2.0 / 2) << dx[1];
+  for (std::size_t i = 2; i < dx.size(); ++i) EXPECT_EQ(dx[i], -2 * y[i]) << i;
+  bench.forward();
+  EXPECT_EQ(bench.output(), y) << "the same pass";
+  bench.pass.draw = 1;
+  bench.forward();
+  EXPECT_NE(bench.output(), y);
+}
+
+TEST(Insanity, HasTheMeanSlopeInTests) {
+  const double slope = std::log(8.0 / 2) / (8 - 2);
+  for (const bool in_place : {false, true}) {
+    BenchOptions options;
+    options.phase = Phase::test;
+    options.in_place = in_place;
+    Bench bench("type: 'Insanity' insanity_param { lb: 2 ub: 8 }", {Shape{1, 3}}, 1, options);
+    bench.set_input(0, {3, 0, -2});
+    bench.forward();
+    expect_near(bench.output(), {3, 0, -2 * slope}, 1e-15);
+    bench.backward(Values{5, 5, 5});
+    expect_near(bench.input_gradient(), {5, 5 * slope, 5 * slope}, 1e-15);
+  }
+}
+
+TEST(Insanity, DrawsForTheGlobalSampleInBothLayouts) {
+  const Shape whole{4, 6, 5, 3}, half{2, 6, 5, 3};
+  Bench bench("type: 'Insanity'", {whole}, 1);
+  bench.set_input(0, Values(360, -1));
+  bench.forward();
+  const Values all = bench.output();
+  for (const std::int64_t device : {0, 1}) {
+    BenchOptions options;
+    options.channels_last = device == 1;
+    if (device == 1) options.input_layout = Layout::channels_last;
+    Bench share("type: 'Insanity'", {half}, 1, options);
+    share.pass.samples = {device, 2};
+    share.set_input(0, Values(180, -1));
+    share.forward();
+    const Values found = share.output();
+    for (std::size_t i = 0; i < 180; ++i)
+      EXPECT_EQ(found[i], all[(i / 90 * 2 + static_cast<std::size_t>(device)) * 90 + i % 90]) << i;
+  }
+}
+
 TEST(InnerProduct, MultipliesByWeightsOfEitherOrder) {
   Bench plain("type: 'InnerProduct' inner_product_param { num_output: 2 }", {Shape{2, 3}}, 1);
   plain.set_parameter(0, {1, 2, 3, 4, 5, 6});

@@ -82,6 +82,7 @@ class WideRandomNet : public NetDrawing {
         {"Swish", "", false},
         {"HardSwish", "", true},
         {"MinReLU", "minrelu_param { positive_slope: 0.25 }", true},
+        {"Insanity", "insanity_param { lb: 2 ub: 5 }", true},
         {"Swish", "swish_param { beta: 1.5 }", false},
         {"Sigmoid", "", false},
         {"TanH", "", false},

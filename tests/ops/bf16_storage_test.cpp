@@ -263,6 +263,9 @@ TEST_P(Bf16Storage, Dropout) {
   const ops::SampleIndex samples{0, 1};
   const Tensor x = made(kImage, 1), dy = made(kImage, 2), out = empty(kImage, DType::f32);
   compare({x, out}, 2, [&](Tensors& t) { ops::dropout(context(), t[0], 0.3, key, samples, t[1]); });
+  compare({x, out}, 2, [&](Tensors& t) {
+    ops::divide_negatives(context(), t[0], t[0], {1.5, 4}, key, samples, t[1]);
+  });
   const Tensor a = as(x, DType::bf16), g = as(dy, DType::bf16);
   Tensor shifted = empty(kImage, DType::bf16), y = shifted, alone = empty(kImage, DType::bf16),
          fused = empty(kImage, DType::bf16);

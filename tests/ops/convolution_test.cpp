@@ -19,6 +19,7 @@
 #include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/convolution_depthwise.hpp"
 #include "ops/cpu/convolution_groups.hpp"
+#include "ops/cpu/convolution_pointwise.hpp"
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/convolution_turned.hpp"
@@ -123,6 +124,9 @@ const std::vector<Case>& cases() {
       {"groups of 8", 2, {11, 9}, {{5, 3}, {1, 1}, {4, 0}, {2, 1}, 6, 48, 48}},
       {"groups of 8, strides", 2, {13, 19}, {{3, 5}, {2, 3}, {0, 2}, {2, 1}, 4, 32, 32}},
       {"1x1, groups", 3, {5, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 3, 24, 48}},
+      {"1x1, groups, uneven", 3, {5, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 3, 60, 36}},
+      {"1x1, groups, a channel left", 2, {9, 11}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 2, 34, 66}},
+      {"1x1, groups, volumes", 2, {3, 4, 5}, {{1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}, 2, 32, 48}},
       {"1 x 1, strides, few channels", 4, {8, 8}, {{1, 1}, {2, 2}, {0, 0}, {1, 1}, 1, 4, 6}},
       {"1 x 1, few channels", 4, {8, 8}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 4, 6}},
       {"whole input", 2, {4, 5}, {{4, 5}, {1, 1}, {0, 0}, {1, 1}, 1, 8, 10}},
@@ -337,7 +341,7 @@ TEST_P(ConvolutionTest, BackwardWeightAddsToTheGradients) {
 TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   if (on_cuda() || dtype() != DType::f32) GTEST_SKIP() << "kernels for f32 on CPU devices";
   int by_rows = 0, by_columns = 0, by_products = 0, by_groups = 0, by_winograd = 0, depthwise = 0,
-      depthwise_chosen = 0, turned = 0;
+      depthwise_chosen = 0, pointwise = 0, turned = 0;
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     const Layout last = Layout::channels_last;
@@ -404,6 +408,26 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
         ops::backward_data_by_groups(context(), c.geometry, grad_output, weight, grad_input);
         expect_near(values(grad_input), dx, tolerance(c.weight_shape().count(1)));
       }
+    }
+    if (ops::pointwise_applies(c.geometry, input, grad_output)) {
+      ++pointwise;
+      std::vector<double> plain(dy.size(), 0.0);
+      for_each_product(c, [&](auto o, auto i, auto k) { plain[o] += x[i] * w[k]; });
+      auto y = plain;
+      for (std::size_t o = 0; o < y.size(); ++o) y[o] += b[channel_of(c, o)];
+      const double rounding = tolerance(std::max(c.geometry.in_channels, c.geometry.out_channels));
+      const std::vector<double> nan(std::max(x.size(), dy.size()), NAN);
+      Tensor output = make(c.output_shape(), {nan.begin(), nan.begin() + std::ssize(dy)}, last), none;
+      ops::forward_pointwise(context(), c.geometry, input, weight, bias, 1, output);
+      expect_near(values(output), y, rounding);
+      expect_relu(c, b, [&](const Tensor& with, double slope, Tensor& to) {
+        ops::forward_pointwise(context(), c.geometry, input, weight, with, slope, to);
+      });
+      ops::forward_pointwise(context(), c.geometry, input, weight, none, 1, output);
+      expect_near(values(output), plain, rounding);
+      Tensor grad_input = make(c.input_shape(), {nan.begin(), nan.begin() + std::ssize(x)}, last);
+      ops::backward_data_pointwise(context(), c.geometry, grad_output, weight, grad_input);
+      expect_near(values(grad_input), dx, rounding);
     }
     if (ops::depthwise_applies(c.geometry, input, grad_output)) {
       ++depthwise;
@@ -540,6 +564,9 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
                        : ops::instruction_set() == ops::InstructionSet::avx2 ? 8
                                                                              : 0);
   EXPECT_EQ(depthwise, 7);
+  EXPECT_GE(pointwise, ops::instruction_set() == ops::InstructionSet::avx512 ? 2
+                       : ops::instruction_set() == ops::InstructionSet::avx2 ? 5
+                                                                             : 0);
   switch (ops::instruction_set()) {
     case ops::InstructionSet::avx512:
       EXPECT_GE(depthwise_chosen, 6);
@@ -945,6 +972,27 @@ TEST(ConvolutionGroups, PayWhereOneDnnLeavesVectorsEmpty) {
     EXPECT_EQ(pays(pass, 32, 256), is_long);
     EXPECT_EQ(pays(pass, 32, 256, 2), can && pass != backward_data && (!is_long || pass == backward_weight));
   }
+}
+
+TEST(ConvolutionPointwise, PaysInGroupsWithAvx2) {
+  const auto device = make_cpu_device(0, {});
+  const auto pays = [&](std::int64_t groups, std::int64_t in, std::int64_t out, std::int64_t kernel = 1,
+                        std::int64_t stride = 1, Layout layout = Layout::channels_last) {
+    const Case c{"", 2, {12, 12}, {{kernel, kernel}, {stride, stride}, {0, 0}, {1, 1}, groups, in, out}};
+    const Tensor x(*device, c.input_shape(), DType::f32, layout),
+        y(*device, c.output_shape(), DType::f32, layout);
+    const bool forward = ops::pointwise_pays(ops::PointwisePass::forward, c.geometry, x, y);
+    EXPECT_EQ(ops::pointwise_pays(ops::PointwisePass::backward_data, c.geometry, x, y), forward);
+    return forward;
+  };
+  const bool is_avx2 = ops::instruction_set() == ops::InstructionSet::avx2;
+  EXPECT_EQ(pays(3, 240, 60), is_avx2);
+  EXPECT_EQ(pays(3, 60, 240), is_avx2);
+  EXPECT_FALSE(pays(1, 64, 64));
+  EXPECT_FALSE(pays(8, 56, 56));  // 7 channels
+  EXPECT_FALSE(pays(3, 60, 60, 3));
+  EXPECT_FALSE(pays(3, 60, 60, 1, 2));
+  EXPECT_FALSE(pays(3, 60, 60, 1, 1, Layout::contiguous));
 }
 
 /// A CPU device of so many threads, and random tensors there.

@@ -298,6 +298,37 @@ TEST_P(Dropout, EdgeRatiosAndEmptyBatches) {
   EXPECT_THROW(dropped(x, 1.5, {}, key_), Error);
 }
 
+TEST_P(Dropout, DividesNegativesByWhatItDraws) {
+  for (const Shape& shape :
+       {Shape{3, 5, 3, 7}, Shape{3, 5, 2, 6}, Shape{3, 4, 3, 3}, Shape{3, 7}, Shape{2, 67, 28, 28}}) {
+    SCOPED_TRACE(shape.to_string());
+    Values x = rounded(random_values(shape.count(), 1, -1, 2));
+    const Values dy = rounded(random_values(shape.count(), 2, -1, 1));
+    x[3] = 0;  // counts as negative
+    Values y(x.size()), dx(x.size());
+    for (std::int64_t i = 0; i < shape.count(); ++i) {
+      const std::int64_t sample = i / shape.count(1), element = i % shape.count(1);
+      const ops::Philox4 bits = ops::random_quad(key_, 2 + sample * 4, element / 4);
+      const auto at = static_cast<std::size_t>(i);
+      const double divisor = 1.5 + 2.5 * static_cast<double>(ops::uniform01(bits.v[element % 4]));
+      y[at] = x[at] > 0 ? x[at] : x[at] / divisor;
+      dx[at] = x[at] > 0 ? dy[at] : dy[at] / divisor;
+    }
+    for (const Layout layout : kLayouts) {
+      Tensor values_of_x = make(shape, x, layout), to = make(shape, dy, layout);
+      ops::divide_negatives(context(), values_of_x, values_of_x, {1.5, 4}, on_device(key_), {2, 4},
+                            values_of_x);
+      expect_near(values(values_of_x), y, 2 * epsilon());
+      ops::divide_negatives(context(), values_of_x, to, {1.5, 4}, on_device(key_), {2, 4}, to);
+      expect_near(values(to), dx, 2 * epsilon());
+    }
+  }
+  Tensor x = make({2, 2}, {1, 2, 3, 4}), none = empty({0, 3});
+  ops::divide_negatives(context(), none, none, {1, 2}, on_device(key_), {}, none);
+  EXPECT_THROW(ops::divide_negatives(context(), x, x, {0, 2}, on_device(key_), {}, x), Error);
+  EXPECT_THROW(ops::divide_negatives(context(), x, x, {2, 1}, on_device(key_), {}, x), Error);
+}
+
 // --- broadcast ---
 
 struct BroadcastCase {

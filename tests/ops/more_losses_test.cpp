@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "banyan/base/text.hpp"
+#include "banyan/ops/basic.hpp"
 #include "banyan/ops/class_loss.hpp"
 #include "banyan/ops/distance_loss.hpp"
 #include "banyan/ops/target_loss.hpp"
@@ -284,14 +285,46 @@ TEST_P(MoreLosses, OfDistances) {
       ops::contrastive_loss(context(), squares, flags, {margin, legacy}, factors, partial);
       expect_loss(loss, expected);
     }
-    double loss = 0;
-    Values active;
-    for (std::size_t s = 0; s < near.size(); ++s) {
-      loss += std::max(0.0, 0.01 + near[s] - far[s]) / 2;
-      active.push_back(0.01 + near[s] - far[s] > 0 ? 1 : 0);
+    // So near to each other that e to their power is a number.
+    Tensor small_near = f64(Values(near.size())), small_far = f64(Values(near.size()));
+    const double scale_down = 1.0 / static_cast<double>(length);
+    ops::axpby(context(), scale_down, squares, 0, small_near);
+    ops::axpby(context(), scale_down, others, 0, small_far);
+    const Values p = values(small_near), f = values(small_far);
+    using Kind = ops::TripletMargin::Kind;
+    for (const auto& [kind, margin_of_kind] :
+         {std::pair{Kind::difference, 0.01}, {Kind::ratio, 0.5}, {Kind::exponential_ratio, 0.5}}) {
+      SCOPED_TRACE(static_cast<int>(kind));
+      const double m = margin_of_kind;
+      double loss = 0;
+      Values rises, falls, gradient;
+      for (std::size_t s = 0; s < p.size(); ++s) {
+        double own = m + p[s] - f[s], rise = 1, fall = 1;
+        if (kind == Kind::ratio) {
+          own = 1 - f[s] / (p[s] + m);
+          rise = f[s] / ((p[s] + m) * (p[s] + m));
+          fall = 1 / (p[s] + m);
+        } else if (kind == Kind::exponential_ratio) {
+          const double above = std::exp(p[s]) + m;
+          own = 1 - std::exp(f[s]) / above;
+          rise = std::exp(f[s]) * std::exp(p[s]) / (above * above);
+          fall = std::exp(f[s]) / above;
+        }
+        loss += std::max(0.0, own) / 2;
+        rises.push_back(own > 0 ? rise : 0);
+        falls.push_back(own > 0 ? fall : 0);
+      }
+      Tensor to_far = f64(Values(near.size()));
+      ops::triplet_loss(context(), small_near, small_far, {kind, m}, factors, to_far, partial);
+      expect_near(values(to_far), falls, 1e-12);
+      expect_loss(loss, rises);
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        const std::size_t s = i / static_cast<std::size_t>(length);
+        gradient.push_back((rises[s] * (a[i] - b[i]) - falls[s] * (a[i] - c[i])) * scale());
+      }
+      ops::triplet_backward(context(), x, y, z, factors, to_far, weight, by, dx);
+      expect_near(values(dx), gradient, 16 * epsilon());
     }
-    ops::triplet_loss(context(), squares, others, 0.01, factors, partial);
-    expect_loss(loss, active);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "banyan/ops/distribution_loss.hpp"
 #include "banyan/ops/pair_loss.hpp"
 #include "banyan/ops/products.hpp"
+#include "banyan/ops/target_loss.hpp"
 #include "ops/device_fixture.hpp"
 
 namespace banyan {
@@ -96,6 +97,27 @@ TEST_P(PairLosses, CompareAllSamples) {
 }
 
 BANYAN_ON_ALL_DEVICES(PairLosses);
+
+class Quantization : public DeviceTest {};
+
+TEST_P(Quantization, DrawsValuesToOneAndMinusOne) {
+  const std::vector<double> x{0, -0.25, 1, -1, 2.5, -3, 900, -900};
+  Tensor dx = empty({8}), partial(device(), {2}, DType::f64);
+  const Tensor codes = make({8}, x), grad = make({1}, {3}), divisor = make_as(DType::f64, {1}, {2});
+  double sum = 2 * (899 - std::log(2));  // cosh(899) is no number
+  std::vector<double> slopes;
+  for (const double value : x) {
+    const double t = std::fabs(value) - 1;
+    if (t < 800) sum += std::log(std::cosh(t));
+    slopes.push_back(1.5 * (value < 0 ? -1 : 1) * std::tanh(t));
+  }
+  ops::quantization_loss_forward(context(), codes, partial);
+  expect_near(values(partial), {sum, 8}, 1e-12);
+  ops::quantization_loss_backward(context(), codes, grad, divisor, dx);
+  expect_near(values(dx), slopes, 8 * epsilon());
+}
+
+BANYAN_ON_ALL_DEVICES(Quantization);
 
 class Distributions : public DeviceTest {};
 

@@ -206,10 +206,11 @@ TEST_F(Check, UnknownOldTypesDoNotHideTheRest) {
       "layers { name: 'd' type: DUMMY_DATA top: 'd' dummy_data_param { num: 1 channels: 1 height: 4 width: 4 "
       "} "
       "}\n"
-      "layers { name: 'a' type: INSANITY bottom: 'd' top: 'a' }\n"
+      "layers { name: 'a' type: INTER_CLASS bottom: 'd' top: 'a' }\n"
       "layers { name: 'b' type: CROQ bottom: 'd' top: 'b' }\n"
       "layers { name: 'c' type: POOLING bottom: 'd' top: 'c' nmae: 'c' pooling_param { kernel_size: 2 } }");
-  EXPECT_THAT(report.text, HasSubstr(":2:26: layer \"a\" (INSANITY): the layer has the type \"Insanity\""));
+  EXPECT_THAT(report.text,
+              HasSubstr(":2:26: layer \"a\" (INTER_CLASS): the layer has the type \"InterClass\""));
   EXPECT_THAT(report.text, HasSubstr(":3:26: layer \"b\" (CROQ): unknown value \"CROQ\""));
   EXPECT_THAT(report.text, HasSubstr("unknown field \"nmae\""));
   EXPECT_THAT(report.text, Not(HasSubstr("nothing after this place")));

@@ -19,10 +19,24 @@ struct PairMargin {
 inline constinit Operator<void(const Tensor& squares, const Tensor& similar, const PairMargin& margin,
                                Tensor& factors, Tensor& partial)>
     contrastive_loss{"contrastive_loss"};
-/// partial[0]: the sum of max(margin + near[n] - far[n], 0) / 2. factors[n]: 1 where that is positive.
-inline constinit Operator<void(const Tensor& near, const Tensor& far, double margin, Tensor& factors,
-                               Tensor& partial)>
+/// The loss of a triplet by the squared distances `near` and `far`, twice: what is positive of margin + near
+/// - far (difference), of 1 - far / (near + margin) (ratio), or of 1 - e^far / (e^near + margin)
+/// (exponential_ratio).
+struct TripletMargin {
+  enum class Kind : std::uint8_t { difference, ratio, exponential_ratio };
+  Kind kind = Kind::difference;
+  double margin = 1;
+};
+/// partial[0]: the sum of the losses. to_near[n] and to_far[n]: how fast twice the loss grows with near and
+/// falls with far; 0 where it is 0.
+inline constinit Operator<void(const Tensor& near, const Tensor& far, const TripletMargin& margin,
+                               Tensor& to_near, Tensor& to_far, Tensor& partial)>
     triplet_loss{"triplet_loss"};
+/// Of the anchors: da = (to_near[n] * (a - p) - to_far[n] * (a - n)) * grad_loss[0] / max(1, divisor[0]).
+inline constinit Operator<void(const Tensor& a, const Tensor& p, const Tensor& n, const Tensor& to_near,
+                               const Tensor& to_far, const Tensor& grad_loss, const Tensor& divisor,
+                               Tensor& da)>
+    triplet_backward{"triplet_backward"};
 /// dx = factors[n] * (a - b) * grad_loss[0] / max(1, divisor[0]).
 inline constinit Operator<void(const Tensor& a, const Tensor& b, const Tensor& factors,
                                const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>

@@ -76,6 +76,16 @@ inline constinit Operator<void(const Tensor& x, const Tensor& bias, const Activa
 inline constinit Operator<void(const Tensor& y, const Tensor& dy, double slope, double ratio,
                                const PassKey& key, const SampleIndex& samples, Tensor& dx)>
     activate_and_drop_backward{"activate_and_drop_backward"};
+/// What negative values are divided by.
+struct Divisors {
+  double least = 1, most = 1;  ///< 0 < least <= most
+};
+/// y = x where sign > 0, else x / a, with a drawn uniformly from the divisors for each element, by its
+/// numbers of the dropout above. A randomized leaky ReLU where sign is x; with its input or its output as
+/// sign, the gradient is the same operator applied to dy. y may be either of the two.
+inline constinit Operator<void(const Tensor& sign, const Tensor& x, const Divisors& divisors,
+                               const PassKey& key, const SampleIndex& samples, Tensor& y)>
+    divide_negatives{"divide_negatives"};
 /// A term of a sum that is kept or left out as a whole, on all devices alike: y = x, or y += x if `adds`,
 /// with the probability `keep`; otherwise y = 0, or y as it is. Draw number `draw` of the pass. The gradient
 /// is the same operator applied to dy, without `adds`.

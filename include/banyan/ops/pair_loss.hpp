@@ -31,6 +31,7 @@ struct LabelledPairs {
   bool continuous = false;  ///< each pair's loss times 4 S^2 / (S of a with itself, of b with itself), or 1
   double scale = 1;         ///< of the sum
   std::int64_t labels = 1;  ///< of a sample
+  bool all = false;         ///< every pair counts
 };
 /// products (N x M) p of N samples a with M samples b: partial[0] = scale times the sum of log(1 + e^p), less
 /// p where they are alike; partial[1]: the number of pairs. factors (N x M): the gradient of that sum by the

@@ -37,4 +37,12 @@ inline constinit Operator<void(const Targets& what, const TargetLoss& loss, doub
                                const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
     target_loss_backward{"target_loss_backward"};
 
+/// partial (2, f64): the sum of log(cosh(|x| - 1)), whose targets are 1 and -1, whichever is nearer; and the
+/// number of values.
+inline constinit Operator<void(const Tensor& x, Tensor& partial)> quantization_loss_forward{
+    "quantization_loss_forward"};
+/// dx = tanh(|x| - 1) * (x < 0 ? -1 : 1) * grad_loss[0] / max(1, divisor[0]).
+inline constinit Operator<void(const Tensor& x, const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
+    quantization_loss_backward{"quantization_loss_backward"};
+
 }  // namespace banyan::ops

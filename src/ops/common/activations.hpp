@@ -49,6 +49,7 @@ BANYAN_HOST_DEVICE inline float multiply_add(float a, float b, float c) {
   return a * b + c;
 #endif
 }
+BANYAN_HOST_DEVICE inline double multiply_add(double a, double b, double c) { return a * b + c; }
 /// e^x - 1 for x <= 0, within 2 units in the last place, NaN for NaN; in arithmetic that compilers vectorize,
 /// where the library's function would be called once per number. With n the integer nearest to x / ln 2 and r
 /// = x - n ln 2 in +-0.35, it is 2^n (e^r - 1) + (2^n - 1), of which 2^n - 1 is exact where it matters; e^r -

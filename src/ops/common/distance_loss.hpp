@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <utility>
 
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/distance_loss.hpp"
@@ -64,13 +65,44 @@ struct ContrastiveLoss : HalfLossSum {
   }
 };
 
+/// factors: to_near.
 struct TripletLoss : HalfLossSum {
-  double margin;
+  TripletMargin margin;
   const double *near, *far;
+  double* to_far;
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t n, std::int64_t) const {
-    const double loss = margin + near[n] - far[n];
-    s.sum += loss < 0 ? 0 : loss;
-    factors[n] = loss > 0 ? 1 : 0;
+    double loss = margin.margin + near[n] - far[n], rise = 1, fall = 1;
+    if (margin.kind == TripletMargin::Kind::ratio) {
+      const double above = near[n] + margin.margin;
+      loss = 1 - far[n] / above;
+      fall = 1 / above;
+      rise = far[n] * fall / above;
+    } else if (margin.kind == TripletMargin::Kind::exponential_ratio) {
+      // e^far / (e^near + margin), without the size of either.
+      const double share = 1 / (1 + margin.margin * std::exp(-near[n]));
+      fall = std::exp(far[n] - near[n]) * share;
+      loss = 1 - fall;
+      rise = fall * share;
+    }
+    s.sum += loss < 0 ? 0 : loss;  // NaN stays NaN
+    factors[n] = loss > 0 ? rise : 0;
+    to_far[n] = loss > 0 ? fall : 0;
+  }
+};
+
+template <class T>
+struct TripletGradient {
+  std::int64_t length;
+  const T *a, *p, *n;
+  const double *to_near, *to_far;
+  const T* grad_loss;
+  const double* divisor;
+  T* da;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t sample = i / length;
+    const T sum =
+        static_cast<T>(to_near[sample]) * (a[i] - p[i]) - static_cast<T>(to_far[sample]) * (a[i] - n[i]);
+    da[i] = sum * loss_scale(grad_loss, divisor);
   }
 };
 
@@ -178,15 +210,32 @@ void contrastive_loss_on(Context& context, const Tensor& squares, const Tensor& 
 }
 
 template <class Backend>
-void triplet_loss_on(Context& context, const Tensor& near, const Tensor& far, double margin, Tensor& factors,
-                     Tensor& partial) {
-  require_count("triplet_loss", far, near.count());
-  require_count("triplet_loss", factors, near.count());
+void triplet_loss_on(Context& context, const Tensor& near, const Tensor& far, const TripletMargin& margin,
+                     Tensor& to_near, Tensor& to_far, Tensor& partial) {
+  for (const Tensor* tensor : {&far, &std::as_const(to_near), &std::as_const(to_far)})
+    require_count("triplet_loss", *tensor, near.count());
   require_count("triplet_loss, partial", partial, 2);
-  Backend::reduce_all(
-      context, near.count(),
-      detail::TripletLoss{
-          {factors.data<double>(), partial.data<double>()}, margin, near.data<double>(), far.data<double>()});
+  Backend::reduce_all(context, near.count(),
+                      detail::TripletLoss{{to_near.data<double>(), partial.data<double>()},
+                                          margin,
+                                          near.data<double>(),
+                                          far.data<double>(),
+                                          to_far.data<double>()});
+}
+
+template <class Backend>
+void triplet_backward_on(Context& context, const Tensor& a, const Tensor& p, const Tensor& n,
+                         const Tensor& to_near, const Tensor& to_far, const Tensor& grad_loss,
+                         const Tensor& divisor, Tensor& da) {
+  for (const Tensor* tensor : {&p, &n, &std::as_const(da)}) require_alike("triplet_backward", a, *tensor);
+  require_count("triplet_backward", to_far, to_near.count());
+  if (da.count() == 0) return;
+  dispatch_float(a.dtype(), "triplet_backward", [&]<class T>() {
+    Backend::for_each(context, da.count(),
+                      detail::TripletGradient<T>{da.count() / to_near.count(), a.data<T>(), p.data<T>(),
+                                                 n.data<T>(), to_near.data<double>(), to_far.data<double>(),
+                                                 grad_loss.data<T>(), divisor.data<double>(), da.data<T>()});
+  });
 }
 
 template <class Backend>
@@ -269,6 +318,7 @@ struct DefineDistanceLoss {
     squared_distances.define(Backend::kind, &squared_distances_on<Backend>);
     contrastive_loss.define(Backend::kind, &contrastive_loss_on<Backend>);
     triplet_loss.define(Backend::kind, &triplet_loss_on<Backend>);
+    triplet_backward.define(Backend::kind, &triplet_backward_on<Backend>);
     pair_backward.define(Backend::kind, &pair_backward_on<Backend>);
     distances_to_rows.define(Backend::kind, &distances_to_rows_on<Backend>);
     absolute_distances_backward.define(Backend::kind, &absolute_distances_backward_on<Backend>);

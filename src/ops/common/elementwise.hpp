@@ -95,14 +95,13 @@ enum class DrawOrder : std::uint8_t {
   elements,         ///< column: an element; where quads would reach beyond a row
 };
 
-/// What dropout keeps.
+/// The random numbers of elements.
 template <DrawOrder kOrder>
 struct Drawing {
   RandomKey key;
   SampleIndex samples;
-  std::uint32_t least;                    ///< of a number's upper 24 bits, to be kept
   std::int64_t columns, rows_per_sample;  ///< as kOrder says
-  /// Calls body(place in memory, number within the sample, is it kept?) for the elements of a place.
+  /// Calls body(place in memory, number within the sample, random bits) for the elements of a place.
   template <class Body>
   BANYAN_HOST_DEVICE void each(std::int64_t row, std::int64_t column, const Body& body) const {
     const std::int64_t sample = samples.first + row / rows_per_sample * samples.stride;
@@ -112,21 +111,31 @@ struct Drawing {
       const Philox4 bits = random_quad(key, sample, number >> 2);
       const bool second = (number & 1) != 0, upper = (number & 2) != 0;
       const std::uint32_t low = second ? bits.v[1] : bits.v[0], high = second ? bits.v[3] : bits.v[2];
-      body(row * columns + column, number, kept(upper ? high : low));
+      body(row * columns + column, number, upper ? high : low);
     } else {
       const Philox4 bits = random_quad(key, sample, number);
       constexpr bool kNeighbours = kOrder == DrawOrder::quads;
       const std::int64_t first = 4 * row * columns + (kNeighbours ? 4 * column : column);
       const std::int64_t step = kNeighbours ? 1 : columns;
-      for (int e = 0; e < 4; ++e) body(first + e * step, 4 * number + e, kept(bits.v[e]));
+      for (int e = 0; e < 4; ++e) body(first + e * step, 4 * number + e, bits.v[e]);
     }
   }
-
- private:
-  BANYAN_HOST_DEVICE bool kept(std::uint32_t bits) const { return bits >> 8 >= least; }
+};
+/// What dropout keeps.
+template <DrawOrder kOrder>
+struct Keeping : Drawing<kOrder> {
+  std::uint32_t least;  ///< of a number's upper 24 bits, to be kept
+  /// The same with body(place in memory, number within the sample, is it kept?).
+  template <class Body>
+  BANYAN_HOST_DEVICE void each(std::int64_t row, std::int64_t column, const Body& body) const {
+    Drawing<kOrder>::each(row, column,
+                          [this, &body](std::int64_t at, std::int64_t number, std::uint32_t bits) {
+                            body(at, number, bits >> 8 >= least);
+                          });
+  }
 };
 template <class T, DrawOrder kOrder>
-struct Dropout : Drawing<kOrder> {
+struct Dropout : Keeping<kOrder> {
   Arithmetic<T> scale;
   const T* x;
   T* y;
@@ -137,9 +146,24 @@ struct Dropout : Drawing<kOrder> {
   }
 };
 
+/// y = x where sign > 0, else x divided by a number that is drawn from [least, least + range).
+template <class T, DrawOrder kOrder>
+struct DivideNegatives : Drawing<kOrder> {
+  using A = Arithmetic<T>;
+  A least, range;
+  const T *sign, *x;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t row, std::int64_t column) const {
+    this->each(row, column, [this](std::int64_t at, std::int64_t, std::uint32_t bits) {
+      const A value = x[at], divisor = multiply_add(static_cast<A>(uniform01(bits)), range, least);
+      y[at] = static_cast<T>(sign[at] > A(0) ? value : value / divisor);
+    });
+  }
+};
+
 /// The bias of element e of a sample is bias[e % length].
 template <class T, DrawOrder kOrder, class End>
-struct ActivateAndDrop : Drawing<kOrder> {
+struct ActivateAndDrop : Keeping<kOrder> {
   using A = Arithmetic<T>;
   End end;
   A scale;
@@ -161,7 +185,7 @@ struct ActivateAndDrop : Drawing<kOrder> {
   }
 };
 template <class T, DrawOrder kOrder>
-struct ActivateAndDropGradient : Drawing<kOrder> {
+struct ActivateAndDropGradient : Keeping<kOrder> {
   ReluEnd<T> end;
   Arithmetic<T> scale;
   const T *y, *dy;
@@ -361,17 +385,13 @@ A scale_of_kept(double ratio) {
 
 /// Runs make(drawing), a functor derived from Drawing, for all of `like`.
 template <class Backend, class Make>
-void draw_kept(Context& context, const char* name, const Tensor& like, double ratio, const PassKey& key,
-               const SampleIndex& samples, const Make& make) {
-  if (!(ratio >= 0 && ratio <= 1)) runtime_failure(name, ": the ratio must be in [0, 1], not ", ratio);
+void draw_numbers(Context& context, const Tensor& like, const PassKey& key, const SampleIndex& samples,
+                  const Make& make) {
   if (like.count() == 0) return;
   const ChannelView view = channel_view(like);
   const std::int64_t length = like.count() / view.batch, inner = length / view.channels;
-  // uniform01(bits) >= ratio: both sides times 2^24 are exact.
-  const auto least = static_cast<std::uint32_t>(std::ceil(ratio * 16777216));
   const auto run = [&]<DrawOrder kOrder>(std::int64_t columns, std::int64_t rows_per_sample) {
-    const auto functor =
-        make(Drawing<kOrder>{{key.seed, key.stream}, samples, least, columns, rows_per_sample});
+    const auto functor = make(Drawing<kOrder>{{key.seed, key.stream}, samples, columns, rows_per_sample});
     using Functor = std::decay_t<decltype(functor)>;
     Backend::for_each_made(context, view.batch * rows_per_sample, columns,
                            MakeDrawing<Functor>{functor, key.iteration});
@@ -387,13 +407,25 @@ void draw_kept(Context& context, const char* name, const Tensor& like, double ra
     run.template operator()<DrawOrder::elements>(view.channels, inner);
 }
 
+/// The same with a functor derived from Keeping.
+template <class Backend, class Make>
+void draw_kept(Context& context, const char* name, const Tensor& like, double ratio, const PassKey& key,
+               const SampleIndex& samples, const Make& make) {
+  if (!(ratio >= 0 && ratio <= 1)) runtime_failure(name, ": the ratio must be in [0, 1], not ", ratio);
+  // uniform01(bits) >= ratio: both sides times 2^24 are exact.
+  const auto least = static_cast<std::uint32_t>(std::ceil(ratio * 16777216));
+  draw_numbers<Backend>(context, like, key, samples, [&]<DrawOrder kOrder>(const Drawing<kOrder>& d) {
+    return make(Keeping<kOrder>{d, least});
+  });
+}
+
 template <class Backend>
 void drop(Context& context, const Tensor& x, double ratio, const PassKey& key, const SampleIndex& samples,
           Tensor& y) {
   require_alike("dropout", x, y);
   dispatch_storage(x.dtype(), "dropout", [&]<class T>() {
     draw_kept<Backend>(
-        context, "dropout", x, ratio, key, samples, [&]<DrawOrder kOrder>(const Drawing<kOrder>& d) {
+        context, "dropout", x, ratio, key, samples, [&]<DrawOrder kOrder>(const Keeping<kOrder>& d) {
           return Dropout<T, kOrder>{d, scale_of_kept<Arithmetic<T>>(ratio), x.data<T>(), y.data<T>()};
         });
   });
@@ -411,7 +443,7 @@ void activate_then_drop(Context& context, const Tensor& x, const Tensor& bias, c
     with_activation<T>(activation, [&](auto end) {
       using End = decltype(end);
       draw_kept<Backend>(context, kName, x, ratio, key, samples,
-                         [&]<DrawOrder kOrder>(const Drawing<kOrder>& d) {
+                         [&]<DrawOrder kOrder>(const Keeping<kOrder>& d) {
                            return ActivateAndDrop<T, kOrder, End>{d,
                                                                   end,
                                                                   scale_of_kept<A>(ratio),
@@ -420,6 +452,28 @@ void activate_then_drop(Context& context, const Tensor& x, const Tensor& bias, c
                                                                   x.data<T>(),
                                                                   y.data<T>()};
                          });
+    });
+  });
+}
+
+template <class Backend>
+void divide_by_drawn(Context& context, const Tensor& sign, const Tensor& x, const Divisors& divisors,
+                     const PassKey& key, const SampleIndex& samples, Tensor& y) {
+  constexpr const char* kName = "divide_negatives";
+  require_alike(kName, sign, x);
+  require_alike(kName, x, y);
+  if (!(divisors.least > 0 && divisors.most >= divisors.least))
+    runtime_failure(kName, ": the divisors must be positive and in order, not ", divisors.least, " to ",
+                    divisors.most);
+  dispatch_storage(x.dtype(), kName, [&]<class T>() {
+    using A = Arithmetic<T>;
+    draw_numbers<Backend>(context, x, key, samples, [&]<DrawOrder kOrder>(const Drawing<kOrder>& d) {
+      return DivideNegatives<T, kOrder>{d,
+                                        static_cast<A>(divisors.least),
+                                        static_cast<A>(divisors.most - divisors.least),
+                                        sign.data<T>(),
+                                        x.data<T>(),
+                                        y.data<T>()};
     });
   });
 }
@@ -437,7 +491,7 @@ void activate_then_drop_gradient(Context& context, const Tensor& y, const Tensor
   dispatch_storage(y.dtype(), kName, [&]<class T>() {
     using A = Arithmetic<T>;
     draw_kept<Backend>(context, kName, y, ratio, key, samples,
-                       [&]<DrawOrder kOrder>(const Drawing<kOrder>& d) {
+                       [&]<DrawOrder kOrder>(const Keeping<kOrder>& d) {
                          return ActivateAndDropGradient<T, kOrder>{d,
                                                                    ReluEnd<T>{static_cast<A>(slope)},
                                                                    scale_of_kept<A>(ratio),
@@ -687,6 +741,7 @@ struct DefineElementwise {
     dropout.define(kind, &drop<Backend>);
     activate_and_drop.define(kind, &activate_then_drop<Backend>);
     activate_and_drop_backward.define(kind, &activate_then_drop_gradient<Backend>);
+    divide_negatives.define(kind, &divide_by_drawn<Backend>);
     keep_term.define(kind, &keep_or_leave_out<Backend>);
     weighted_sum.define(kind, &sum_weighted<Backend>);
     activation_backward_of_sum.define(kind, &sum_of_gradients<Backend>);

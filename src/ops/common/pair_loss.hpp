@@ -95,7 +95,7 @@ struct PairwiseLoss {
     const T *const a = a_labels + i * how.labels, *const b = b_labels + j * how.labels;
     const double product = product_of_labels(a, b, how.labels);
     factors[index] = T(0);
-    if (!(product >= 0 && product < static_cast<double>(how.labels))) return;
+    if (!how.all && !(product >= 0 && product < static_cast<double>(how.labels))) return;
     const bool alike = product > 0;
     const double counted = alike ? how.alike : 1;
     double weight = counted;

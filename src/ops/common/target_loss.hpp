@@ -142,6 +142,38 @@ struct TargetLossGradient {
   }
 };
 
+/// log(cosh(t)) is |t| - log(2) + log(1 + e^(-2|t|)), which no t is too large for.
+template <class T>
+struct QuantizationLossSum {
+  struct State {
+    double sum;
+  };
+  double values;
+  const T* x;
+  double* partial;
+  BANYAN_HOST_DEVICE State identity() const { return {0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
+    const double t = std::fabs(std::fabs(static_cast<double>(x[i])) - 1);
+    s.sum += t - 0.69314718055994530942 + log_one_plus(exponential(-2 * t));
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
+  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
+    partial[0] = s.sum;
+    partial[1] = values;
+  }
+};
+
+template <class T>
+struct QuantizationLossGradient {
+  const T *x, *grad_loss;
+  const double* divisor;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const T slope = hyperbolic_tangent(std::fabs(x[i]) - T(1));
+    dx[i] = (x[i] < T(0) ? -slope : slope) * loss_scale(grad_loss, divisor);
+  }
+};
+
 /// body(the TargetLossOf).
 template <class T, class Body>
 void with_loss(const Targets& what, const TargetLoss& loss, const Body& body) {
@@ -213,11 +245,34 @@ void target_loss_backward_on(Context& context, const Targets& what, const Target
 }
 
 template <class Backend>
+void quantization_loss_forward_on(Context& context, const Tensor& x, Tensor& partial) {
+  require_count("quantization_loss_forward, partial", partial, 2);
+  dispatch_float(x.dtype(), "quantization_loss_forward", [&]<class T>() {
+    Backend::reduce_all(
+        context, x.count(),
+        detail::QuantizationLossSum<T>{static_cast<double>(x.count()), x.data<T>(), partial.data<double>()});
+  });
+}
+
+template <class Backend>
+void quantization_loss_backward_on(Context& context, const Tensor& x, const Tensor& grad_loss,
+                                   const Tensor& divisor, Tensor& dx) {
+  require_alike("quantization_loss_backward", x, dx);
+  dispatch_float(x.dtype(), "quantization_loss_backward", [&]<class T>() {
+    Backend::for_each(context, dx.count(),
+                      detail::QuantizationLossGradient<T>{x.data<T>(), grad_loss.data<T>(),
+                                                          divisor.data<double>(), dx.data<T>()});
+  });
+}
+
+template <class Backend>
 struct DefineTargetLoss {
   DefineTargetLoss() {
     target_loss_forward.define(Backend::kind, &target_loss_forward_on<Backend>);
     target_losses.define(Backend::kind, &target_losses_on<Backend>);
     target_loss_backward.define(Backend::kind, &target_loss_backward_on<Backend>);
+    quantization_loss_forward.define(Backend::kind, &quantization_loss_forward_on<Backend>);
+    quantization_loss_backward.define(Backend::kind, &quantization_loss_backward_on<Backend>);
   }
 };
 

@@ -98,7 +98,7 @@ template <std::int64_t i, std::int64_t kGroup>
 void spread(const Vector& from, const float* memory, Vector& to) {
   // From memory, where lanes would have to cross the halves of a register of AVX2.
   if constexpr (kGroup == kLanes) {
-    to = Vector{} + memory[i];
+    to = memory[i] - Vector{};  // exact for all numbers, so that it is one load
     return;
   }
   [&]<std::int64_t... lane>(std::integer_sequence<std::int64_t, lane...>) {
