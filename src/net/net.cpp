@@ -172,7 +172,8 @@ void Net::find_ready_layers() {
 
 void Net::add_layer(int index) {
   caffe::LayerParameter& parameter = *definition_.mutable_layer(index);
-  layers_.push_back(make_layer(parameter, layer_options(options_, context_->device().kind(), name_, parameter.phase())));
+  layers_.push_back(
+      make_layer(parameter, layer_options(options_, context_->device().kind(), name_, parameter.phase())));
   const LayerTraits& traits = layers_.back()->traits();
   banyan::add_layer(graph_, parameter, traits);
   graph_.layers.back().storage = precision_.storage_of(parameter, traits);
