@@ -52,6 +52,7 @@ const std::map<std::string, Kind>& kinds() {
           "Correlation",
           "CosineSimilarity",
           "Crop",
+          "CrossCorrelation",
           "Eltwise",
           "Filter",
           "Gather",

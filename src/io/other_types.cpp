@@ -44,8 +44,6 @@ constexpr std::array kOthers{
               "or a global Pooling makes of maps"},
     OtherType{"CreateDeformation", "U-Net's Caffe",
               "deform images and labels beforehand and read them with HDF5Data"},
-    OtherType{"CrossCorrelation", "branches for tracking",
-              "no operator convolves maps with other maps as weights"},
     OtherType{
         "DeformConv", "branches of Caffe",
         "DeformableConvolution takes its offsets as a second input; write a Convolution that makes them"},

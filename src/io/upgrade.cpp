@@ -79,6 +79,7 @@ constexpr std::pair<V1LayerParameter::LayerType, const char*> kTypesOfBranches[]
     {V1LayerParameter::FILTER, "Filter"},
     {V1LayerParameter::FLOAT_DATA, "FloatData"},
     {V1LayerParameter::IMAGE_SEG_DATA, "ImageSegData"},
+    {V1LayerParameter::INPUT, "Input"},
     {V1LayerParameter::INSANITY, "Insanity"},
     {V1LayerParameter::INTERP, "Interp"},
     {V1LayerParameter::LOCAL, "Local"},
@@ -173,6 +174,36 @@ void copy_settings(const V1LayerParameter& from, caffe::LayerParameter& to) {
   }
 }
 
+/// A branch (of S2VT) has `enable` and `disable` for include and exclude, with rules about what makes the
+/// net: here it is always a solver.
+void take_rules(const V1LayerParameter& from, caffe::LayerParameter& to) {
+  const auto take = [](const google::protobuf::RepeatedPtrField<caffe::NetStateRule>& rules, auto& into) {
+    for (const caffe::NetStateRule& rule : rules) {
+      if (rule.has_solver() && !rule.solver()) continue;
+      *into.Add() = rule;
+      into.Mutable(into.size() - 1)->clear_solver();
+    }
+  };
+  take(from.enable(), *to.mutable_include());
+  take(from.disable(), *to.mutable_exclude());
+  if (from.enable_size() > 0 && to.include_size() == 0) to.add_exclude();  // whatever the phase
+}
+
+/// The same branch's Input.
+void take_lengths(caffe::InputParameter& input, int tops) {
+  const int given =
+      std::max({input.num_size(), input.channels_size(), input.height_size(), input.width_size()});
+  for (int i = 0; i < std::min(given, tops); ++i) {
+    caffe::BlobShape& shape = *input.add_shape();
+    for (const auto* lengths : {&input.num(), &input.channels(), &input.height(), &input.width()})
+      if (!lengths->empty()) shape.add_dim(lengths->Get(std::min(i, lengths->size() - 1)));
+  }
+  input.clear_num();
+  input.clear_channels();
+  input.clear_height();
+  input.clear_width();
+}
+
 caffe::ParamSpec& spec(caffe::LayerParameter& layer, int index) {
   while (layer.param_size() <= index) layer.add_param();
   return *layer.mutable_param(index);
@@ -189,7 +220,9 @@ caffe::LayerParameter upgrade_layer(V1LayerParameter& from, const std::string& o
   if (from.has_type()) to.set_type(current_type_name(from.type()));
   to.mutable_blobs()->Swap(from.mutable_blobs());
   to.mutable_loss_weight()->Swap(from.mutable_loss_weight());
+  take_rules(from, to);
   copy_settings(from, to);
+  if (to.has_input_param()) take_lengths(*to.mutable_input_param(), to.top_size());
   // Those of the branch that had them found where to begin.
   if (from.type() == V1LayerParameter::CROP && !to.has_crop_param())
     to.mutable_crop_param()->set_automatic_offset(true);

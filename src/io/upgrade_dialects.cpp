@@ -47,6 +47,22 @@ bool has_more_than_a_triplet(const caffe::LayerParameter& layer) {
   return layer.type() == "TripletLoss" && layer.bottom_size() >= 4 && layer.bottom_size() <= 6;
 }
 
+constexpr float kZeroByte = 128;
+
+bool convolves_bytes(const caffe::NetParameter& net) {
+  return std::any_of(net.layer().begin(), net.layer().end(), [](const caffe::LayerParameter& layer) {
+    return layer.quantization_param().force_u8_input();
+  });
+}
+
+bool pads_images(const caffe::LayerParameter& layer) {
+  return layer.bottom_size() == 0 && layer.top_size() > 0 && layer.transform_param().pad() > 0;
+}
+
+bool pads_bytes(const caffe::NetParameter& net) {
+  return std::any_of(net.layer().begin(), net.layer().end(), pads_images) && convolves_bytes(net);
+}
+
 bool is_dialect(const caffe::LayerParameter& layer) {
   constexpr std::array<std::string_view, 5> kTypes{"ConvolutionReLU", "DenseBlock", "ReLUPooling", "Switch",
                                                    "XCLProgram"};
@@ -59,10 +75,11 @@ bool is_dialect(const caffe::LayerParameter& layer) {
 class DialectUpgrade {
  public:
   /// `names`: of layers and blobs, which are taken.
-  DialectUpgrade(const std::string& origin, std::set<std::string> names, LayerList& layers)
-      : origin_(origin), names_(std::move(names)), layers_(layers) {}
+  DialectUpgrade(const std::string& origin, std::set<std::string> names, bool bytes, LayerList& layers)
+      : origin_(origin), names_(std::move(names)), bytes_(bytes), layers_(layers) {}
 
   void take(caffe::LayerParameter& layer) {
+    if (bytes_ && pads_images(layer)) return take_padding(layer);
     const std::string type = layer.type();
     if (type == "XCLProgram") {
       warn(layer, ": it loads a program into an FPGA (fpga_caffe), and is left out");
@@ -155,6 +172,24 @@ class DialectUpgrade {
     silence.clear_top();
   }
 
+  /// Intel's first convolutions of bytes, where 128 stands for 0.
+  void take_padding(caffe::LayerParameter& source) {
+    const auto pad = static_cast<int>(source.transform_param().pad());
+    warn(source, ": transform_param.pad surrounds images by ", pad,
+         " pixels of 128 after mean and scale, which are zeros to a convolution with force_u8_input");
+    source.mutable_transform_param()->clear_pad();
+    const std::string top = source.top(0), inside = free(source.name() + "_inside");
+    source.set_top(0, inside);
+    const caffe::LayerParameter of = source;
+    layers_.Add()->Swap(&source);
+    caffe::LayerParameter& centred = add(of, "_centred", "Power", inside);
+    centred.mutable_power_param()->set_shift(-kZeroByte);
+    caffe::LayerParameter& padded = add(of, "_padded", "Padding", centred.top(0));
+    padded.mutable_padding_param()->set_pad_beg(pad);
+    padded.mutable_padding_param()->set_pad_end(pad);
+    add(of, "_bytes", "Power", padded.top(0), top).mutable_power_param()->set_shift(kZeroByte);
+  }
+
   void take_triplet(caffe::LayerParameter& loss) {
     const int bottoms = loss.bottom_size(), triplet = 3, pair = 5, labels = bottoms < pair ? triplet : pair;
     if (bottoms > labels) warn(loss, ": its last input, ", quoted(loss.bottom(labels)), ", is not read");
@@ -221,6 +256,7 @@ class DialectUpgrade {
 
   const std::string& origin_;
   std::set<std::string> names_;
+  bool bytes_;  ///< the net has a convolution of bytes
   LayerList& layers_;
 };
 
@@ -252,7 +288,8 @@ bool is_read_as_another(const std::string& type) {
 }
 
 bool needs_dialect_upgrade(const caffe::NetParameter& net) {
-  return std::any_of(net.layer().begin(), net.layer().end(), is_dialect) || find_dense_faces(net) != nullptr;
+  return std::any_of(net.layer().begin(), net.layer().end(), is_dialect) || pads_bytes(net) ||
+         find_dense_faces(net) != nullptr;
 }
 
 caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string& origin) {
@@ -265,6 +302,7 @@ caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string&
       if (layer.type() == "PriorBox" && !layer.prior_box_param().has_dense_faces())
         layer.mutable_prior_box_param()->set_dense_faces(true);
   }
+  const bool bytes = convolves_bytes(net);
   LayerList layers;
   layers.Swap(net.mutable_layer());
   std::set<std::string> names(net.input().begin(), net.input().end());
@@ -273,7 +311,7 @@ caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string&
     names.insert(layer.name());
     names.insert(layer.top().begin(), layer.top().end());
   }
-  DialectUpgrade upgrade(origin, std::move(names), *net.mutable_layer());
+  DialectUpgrade upgrade(origin, std::move(names), bytes, *net.mutable_layer());
   for (caffe::LayerParameter& layer : layers) upgrade.take(layer);
   return net;
 }

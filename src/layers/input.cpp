@@ -12,7 +12,10 @@ class InputLayer : public FilledByProgram {
       : FilledByProgram(parameter, options, {0, 0, 1, -1}, parameter.has_python_param()) {}
 
   void setup(const Blobs&, const Blobs& outputs) override {
-    const auto& given = parameter_.input_param().shape();
+    const auto& s = parameter_.input_param();
+    if (s.num_size() + s.channels_size() + s.height_size() + s.width_size() > 0)
+      refuse("num, channels, height and width are for the V1 format (`layers`); give shape");
+    const auto& given = s.shape();
     if (given.size() != 0 && given.size() != 1 && static_cast<std::size_t>(given.size()) != outputs.size())
       refuse("expected one shape, or one for each of ", outputs.size(), " outputs; found ", given.size());
     std::vector<Shape> shapes;

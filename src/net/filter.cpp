@@ -50,6 +50,10 @@ caffe::NetParameter filter_net(const caffe::NetParameter& net, const caffe::NetS
     if (layer.include_size() > 0 && layer.exclude_size() > 0)
       bad_input("layer ", quoted(layer.name()),
                 " has both `include` and `exclude` rules; it may have only one kind");
+    for (const auto* rules : {&layer.include(), &layer.exclude()})
+      for (const caffe::NetStateRule& rule : *rules)
+        if (rule.has_solver())
+          bad_input("layer ", quoted(layer.name()), ": rules with `solver` are for the V1 format (`layers`)");
     if (keeps(state, layer)) *result.add_layer() = layer;
   }
   find_crop_offsets(result);

@@ -773,6 +773,11 @@ CASES = {
     "LpqLoss": Case(
         {"x": ((8, 2, 112, 192), signed), "y": ((8, 2, 112, 192), signed)}, "LpqLoss lpq_loss_param { p: 1 q: 0.4 }", constant=("y",)
     ),
+    "CrossCorrelation": Case(  # of SiamFC
+        {"x": ((1, 256, 22, 22), signed), "w": ((1, 256, 6, 6), signed)},
+        "CrossCorrelation convolution_param { num_output: 1 kernel_size: 6 bias_term: false }",
+        weights=(((1, 256, 6, 6), small),),
+    ),
     "Correlation": Case(  # of PWC-Net
         {"a": ((8, 32, 112, 192), signed), "b": ((8, 32, 112, 192), signed)},
         "Correlation correlation_param { pad: 4 kernel_size: 1 max_displacement: 4 }",

@@ -699,6 +699,7 @@ CASES = {
     "CompactBilinear": compact_bilinear,
     "ColorConv": lab,
     "LpqLoss": lambda t: lambda: ((t["x"] - t["y"]).abs().sum(1) + 0.01).pow(0.4).sum() / len(t["x"]),
+    "CrossCorrelation": lambda t: lambda: F.conv2d(t["x"], t["w"]),
     "Correlation": lambda t: correlation(t, 4, 1),
     "Correlation of FlowNet": lambda t: correlation(t, 20, 2),
     "DeformableConvolution": lambda t: lambda: ops.deform_conv2d(t["x"], t["offsets"], t["measured/0"], padding=2, dilation=2),

@@ -144,6 +144,17 @@ TEST_F(ImageSegData, OneLabelForAllPixelsOrNone) {
   EXPECT_EQ(none.outputs[0]->shape, (Shape{1, 1, 6, 8}));
 }
 
+TEST_F(ImageSegData, ImagesAlone) {
+  write_file(path("list"), std::string("a.png\n"));
+  std::string alone = text("label_type: NONE", "");
+  alone.erase(alone.find("top: 'label'"), std::string_view("top: 'label' top: 'size' ").size());
+  Replica replica(alone);
+  replica.step();
+  ASSERT_EQ(replica.outputs.size(), 1u);
+  EXPECT_EQ(replica.outputs[0]->shape, (Shape{1, 3, 6, 8}));
+  EXPECT_EQ(replica.values(0)[9], 11);
+}
+
 TEST_F(ImageSegData, SeveralDevicesTogetherAreOne) {
   write_file(path("b.png"), encode_image(numbered(3, 5, 9), "png"));
   write_file(path("b_labels.png"), encode_image(numbered(1, 5, 9), "png"));

@@ -95,6 +95,25 @@ TEST(Dialects, TripletsWithAPair) {
                 "propagate_down: [true, false, true] }");
 }
 
+TEST(Dialects, BytesArePaddedByWhatStandsForZero) {
+  const std::string convolution =
+                        "layer { name: 'c' type: 'Convolution' bottom: 'data' top: 'c' quantization_param { "
+                        "force_u8_input: true } }\n",
+                    start = "layer { name: 'd' type: 'Data' ", include = "include { phase: TEST } ",
+                    crop = "transform_param { crop_size: 224 ";
+  expect_layers(start + "top: 'data' top: 'label' " + include + crop + "pad: 3 } }\n" + convolution,
+                start + "top: 'd_inside' top: 'label' " + include + crop + "} }\n" +
+                    "layer { name: 'd_centred' type: 'Power' bottom: 'd_inside' top: 'd_centred' " + include +
+                    "power_param { shift: -128 } }\n"
+                    "layer { name: 'd_padded' type: 'Padding' bottom: 'd_centred' top: 'd_padded' " +
+                    include +
+                    "padding_param { pad_beg: 3 pad_end: 3 } }\n"
+                    "layer { name: 'd_bytes' type: 'Power' bottom: 'd_padded' top: 'data' " +
+                    include + "power_param { shift: 128 } }\n" + convolution);
+  const std::string ours = start + "top: 'data' " + crop + "pad: 3 } }\n";
+  expect_layers(ours, ours);
+}
+
 TEST(Dialects, ASwitchPassesItsLastInputOn) {
   const std::string start = "layer { name: 'w' type: 'Switch' ";
   expect_layers(start + "bottom: 'a' bottom: 'b' bottom: 'c' top: 'w' propagate_down: [true, true, false] }",

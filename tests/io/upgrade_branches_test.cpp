@@ -157,6 +157,21 @@ TEST(UpgradeBranchTypes, LabelsOfSegmentsBeforeTheyHadAType) {
   expect_same(upgraded(data("has_label: false label_type: IMAGE")), data("label_type: IMAGE"));
 }
 
+TEST(UpgradeV1, RulesOfWhatMakesTheNet) {
+  expect_same(
+      upgraded(
+          "layers { name: 'i' type: INPUT top: 'a' top: 'b' enable { solver: false } input_param { num: 2 "
+          "channels: 3 channels: 1 height: 4 width: 5 } }\n"
+          "layers { name: 'd' type: DATA top: 'a' enable { phase: TRAIN solver: true } enable { solver: "
+          "false } }\n"
+          "layers { name: 'e' type: DATA top: 'c' disable { phase: TEST } disable { solver: false } }"),
+      "layer { name: 'i' type: 'Input' top: 'a' top: 'b' exclude { } input_param { shape { dim: [2, 3, 4, 5] "
+      "} "
+      "shape { dim: [2, 1, 4, 5] } } }\n"
+      "layer { name: 'd' type: 'Data' top: 'a' include { phase: TRAIN } }\n"
+      "layer { name: 'e' type: 'Data' top: 'c' exclude { phase: TEST } }");
+}
+
 TEST(UpgradeV1, NamesOfTypesOfBranches) {
   expect_same(
       upgraded("layers { name: 's' type: SMOOTH_L1_LOSS bottom: 'x' bottom: 'y' top: 's' "

@@ -58,6 +58,14 @@ inline const std::vector<Case> kCases = {
      "type: 'Crop' crop_param { axis: 0 offset: [1, 2] }",
      {Shape{3, 5}, Shape{2, 3}},
      Values(6, 0)},
+    {"cross_correlation",
+     "type: 'CrossCorrelation' convolution_param { num_output: 2 kernel_size: 3 pad: 1 weight_filler { type: "
+     "'uniform' } }",
+     {Shape{3, 4, 5, 6}, Shape{1, 8, 3, 3}}},
+    {"cross_correlation_groups",
+     "type: 'CrossCorrelation' convolution_param { num_output: 4 kernel_size: [2, 3] stride: 2 group: 2 "
+     "bias_term: false }",
+     {Shape{2, 4, 5, 6}, Shape{4, 2, 2, 3}}},
     {"padding", "type: 'Padding' padding_param { pad_beg: 2 pad_end: 1 }", {kImage}},
     {"padding_moves", "type: 'Padding' padding_param { pad_beg: -1 pad_end: 1 }", {kImage}},
     {"interp_size", "type: 'Interp' interp_param { height: 9 width: 4 }", {kImage}},

@@ -29,6 +29,24 @@ TEST(Crop, CutsBoxesOut) {
   EXPECT_NE(refusal(start + "}", {image, Shape{3, 3}}).find("axes"), std::string::npos);
 }
 
+TEST(CrossCorrelation, IsAConvolutionByItsInput) {
+  Bench bench("type: 'CrossCorrelation' convolution_param { num_output: 1 kernel_size: 2 }",
+              {Shape{2, 1, 2, 3}, Shape{1, 1, 2, 2}}, 1);
+  bench.set_input(0, counting(12));
+  bench.set_input(1, {1, 0, -1, 2});
+  bench.forward();
+  EXPECT_EQ(bench.outputs[0]->shape, (Shape{2, 1, 1, 2}));
+  EXPECT_EQ(bench.output(), (Values{0 - 3 + 8, 1 - 4 + 10, 6 - 9 + 20, 7 - 10 + 22}));
+  const std::string start = "type: 'CrossCorrelation' convolution_param { num_output: 2 ";
+  const Shape image{2, 4, 5, 5};
+  EXPECT_NE(refusal(start + "kernel_size: 3 }", {image, Shape{2, 4, 3, 2}}).find("must have as many values"),
+            std::string::npos);
+  EXPECT_NE(refusal(start + "kernel_size: 3 group: 3 }", {image, Shape{2, 4, 3, 3}}).find("must divide both"),
+            std::string::npos);
+  EXPECT_NE(refusal(start + "kernel_size: 9 }", {image, Shape{2, 4, 9, 9}}).find("smaller than the kernel"),
+            std::string::npos);
+}
+
 TEST(Padding, AddsZerosOrCutsOff) {
   const Shape image{1, 1, 2, 3};
   const auto padded = [&](const std::string& settings) {

@@ -93,7 +93,7 @@ TEST(HelpField, FindsFieldsByPathByMessageAndByName) {
   const std::string stride = describe_field("convolution_param.stride", false);
   EXPECT_THAT(stride, AllOf(HasSubstr("convolution_param.stride: uint32, repeated\n"),
                             HasSubstr("step of the window"),
-                            HasSubstr("a setting of Convolution, ConvolutionDepthwise, Deconvolution")));
+                            HasSubstr("a setting of Convolution, ConvolutionDepthwise, CrossCorrelation")));
   EXPECT_THAT(stride, Not(HasSubstr("pooling_param")));
   EXPECT_THAT(describe_field("ConvolutionParameter.stride", false), HasSubstr("step of the window"));
   EXPECT_THAT(describe_field("layer.convolution_param.stride", false), HasSubstr("step of the window"));
