@@ -8,6 +8,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/upgrade.hpp"
+#include "free_name.hpp"
 
 namespace banyan::io {
 namespace {
@@ -235,9 +236,8 @@ void clear_fused_relu(caffe::LayerParameter& layer) {
 caffe::LayerParameter relu_after(const caffe::LayerParameter& layer, int top, float slope,
                                  const std::set<std::string>& taken) {
   caffe::LayerParameter relu;
-  std::string name = layer.top_size() == 1 ? cat(layer.name(), "_relu") : cat(layer.name(), "_relu", top);
-  while (taken.contains(name)) name += "_";
-  relu.set_name(name);
+  relu.set_name(
+      free_name(layer.top_size() == 1 ? cat(layer.name(), "_relu") : cat(layer.name(), "_relu", top), taken));
   relu.set_type("ReLU");
   relu.add_bottom(layer.top(top));
   relu.add_top(layer.top(top));

@@ -11,6 +11,7 @@
 #include "banyan/base/text.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "dense_block.hpp"
+#include "free_name.hpp"
 
 namespace banyan::io {
 namespace {
@@ -113,12 +114,8 @@ class DialectUpgrade {
     log_warning(cat(origin_, ": layer ", quoted(layer.name()), " (", layer.type(), ")", parts...));
   }
 
-  /// The name, or one like it that is not taken. Layers of the same name, of which each phase has one, get
-  /// the same names.
-  std::string free(std::string name) const {
-    while (names_.contains(name)) name += "_";
-    return name;
-  }
+  /// Layers of the same name, of which each phase has one, get the same names.
+  std::string free(std::string name) const { return free_name(std::move(name), names_); }
 
   /// A layer where `by` is. An empty top: the layer's name.
   caffe::LayerParameter& add(const caffe::LayerParameter& by, const char* ending, const char* type,

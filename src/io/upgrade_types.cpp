@@ -111,15 +111,21 @@ std::uint32_t labels_of_list(const std::string& path) {
   return words > 0 ? words - 1 : 0;
 }
 
+/// Their label_num is ImageData's label_dim.
+caffe::ImageDataParameter& read_label_num(caffe::LayerParameter& layer) {
+  caffe::ImageDataParameter& images = *layer.mutable_image_data_param();
+  if (images.has_label_num()) images.set_label_dim(images.label_num());
+  images.clear_label_num();
+  layer.set_type("ImageData");
+  return images;
+}
+
 /// DHN's labels are 0 or 1 for each class.
 void become_labelled_images(caffe::LayerParameter& layer) {
   if (layer.has_multi_label_data_param())
     layer.mutable_image_data_param()->Swap(layer.mutable_multi_label_data_param());
   layer.clear_multi_label_data_param();
-  caffe::ImageDataParameter& images = *layer.mutable_image_data_param();
-  if (images.has_label_num()) images.set_label_dim(images.label_num());
-  images.clear_label_num();
-  layer.set_type("ImageData");
+  read_label_num(layer);
 }
 
 /// DeepLab's, before it had label_type.
@@ -137,13 +143,10 @@ void become_image_data(caffe::LayerParameter& layer) {
   if (layer.has_multi_label_image_data_param())
     layer.mutable_image_data_param()->Swap(layer.mutable_multi_label_image_data_param());
   layer.clear_multi_label_image_data_param();
-  caffe::ImageDataParameter& images = *layer.mutable_image_data_param();
-  if (images.has_label_num()) images.set_label_dim(images.label_num());
-  images.clear_label_num();
+  caffe::ImageDataParameter& images = read_label_num(layer);
   if (!images.has_label_dim() && !images.has_label_size())
     if (const std::uint32_t labels = labels_of_list(images.source()); labels > 0)
       images.set_label_dim(labels);
-  layer.set_type("ImageData");
 }
 
 /// Network in Network's: num_output is that of each group; there are no windows.
@@ -234,6 +237,20 @@ bool draws_of_batch(const caffe::LayerParameter& layer) {
   return layer.type() == "ProposalTarget" && layer.proposal_target_param().has_cls_num();
 }
 
+/// Of a type that has another name here; nullptr: of any other.
+const char* name_here(const std::string& type) {
+  static const std::map<std::string, const char*> kNames{{"CuDNNConvolution", "Convolution"},
+                                                         {"CuDNNDeconvolution", "Deconvolution"},
+                                                         {"FloatData", "Data"},
+                                                         {"HoleConvolution", "Convolution"},
+                                                         {"SVRLoss", "L1Loss"},
+                                                         {"VoxelSoftmaxLoss", "SoftmaxWithLoss"}};
+  const auto found = kNames.find(type);
+  return found == kNames.end() ? nullptr : found->second;
+}
+
+void take_name_here(caffe::LayerParameter& layer) { layer.set_type(name_here(layer.type())); }
+
 using Become = void (*)(caffe::LayerParameter&);
 
 Become other_form(const caffe::LayerParameter& layer) {
@@ -247,12 +264,7 @@ Become other_form(const caffe::LayerParameter& layer) {
   if (type == "MatWrite") return become_silence;
   if (type == "ImageLabelmapData") return become_image_seg_data;
   if (type == "CCCP") return become_pointwise;
-  if (type == "FloatData") return [](caffe::LayerParameter& l) { l.set_type("Data"); };
-  if (type == "VoxelSoftmaxLoss") return [](caffe::LayerParameter& l) { l.set_type("SoftmaxWithLoss"); };
-  if (type == "CuDNNConvolution") return [](caffe::LayerParameter& l) { l.set_type("Convolution"); };
-  if (type == "HoleConvolution") return [](caffe::LayerParameter& l) { l.set_type("Convolution"); };
-  if (type == "SVRLoss") return [](caffe::LayerParameter& l) { l.set_type("L1Loss"); };
-  if (type == "CuDNNDeconvolution") return [](caffe::LayerParameter& l) { l.set_type("Deconvolution"); };
+  if (name_here(type) != nullptr) return take_name_here;
   if (type == "EltwiseAccuracy") return become_accuracy;
   if (type == "MultiLabelData") return become_labelled_images;
   if (type == "MultiLabelImageData") return become_image_data;

@@ -54,6 +54,25 @@ void WindowLayer::read_windows(const Shape& input) {
   if (no_spatial_) geometry_.kernel = geometry_.stride = geometry_.dilation = {1}, geometry_.pad = {0};
 }
 
+void WindowLayer::check_window_settings() const {
+  if (settings().relu() || settings().fuse_type() != caffe::ConvolutionParameter::UNFUSED)
+    refuse("relu and fuse_type are not supported; add a ReLU layer");
+  if (settings().num_output() == 0) refuse("num_output must be positive");
+  if (settings().group() == 0) refuse("group must be positive");
+}
+
+void WindowLayer::check_group(std::int64_t inputs, std::int64_t outputs) const {
+  const std::int64_t group = geometry_.group;
+  if (inputs % group != 0 || outputs % group != 0)
+    refuse("group ", group, " must divide both the ", inputs, " input channels and num_output ", outputs);
+}
+
+void WindowLayer::check_channels(const Blob& input, std::int64_t channels) const {
+  if (input.shape[axis_] != channels)
+    refuse("input ", quoted(input.name), " has ", input.shape[axis_], " channels; the weights are for ",
+           channels);
+}
+
 void WindowLayer::check_axes(const Blob& input) const {
   const int axes = axis_ + 1 + (no_spatial_ ? 0 : geometry_.spatial_axes());
   if (input.shape.axes() != axes)
@@ -89,12 +108,6 @@ void ConvolutionBase::check_settings() const {
   if (settings().group() == 0) refuse("group must be positive");
 }
 
-void ConvolutionBase::check_group(std::int64_t inputs, std::int64_t outputs) const {
-  if (inputs % geometry_.group != 0 || outputs % geometry_.group != 0)
-    refuse("group ", geometry_.group, " must divide both the ", inputs, " input channels and num_output ",
-           outputs);
-}
-
 void ConvolutionBase::declare_parameters() {
   std::vector<std::int64_t> weight{geometry_.out_channels, geometry_.in_channels / geometry_.group};
   if (!no_spatial_) weight.insert(weight.end(), geometry_.kernel.begin(), geometry_.kernel.end());
@@ -122,9 +135,7 @@ void ConvolutionBase::reshape(const Blobs& inputs, const Blobs& outputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_axes(*inputs[i]);
     Shape shape = inputs[i]->shape;
-    if (shape[axis_] != input_channels())
-      refuse("input ", quoted(inputs[i]->name), " has ", shape[axis_], " channels; the weights are for ",
-             input_channels());
+    check_channels(*inputs[i], input_channels());
     shape.set_dim(axis_, settings().num_output());
     for (int k = 0; k < geometry_.spatial_axes() && !no_spatial_; ++k)
       shape.set_dim(axis_ + 1 + k, output_length(k, *inputs[i]));

@@ -20,6 +20,12 @@ class WindowLayer : public Layer {
   const caffe::ConvolutionParameter& settings() const { return parameter_.convolution_param(); }
   /// Sets axis_, no_spatial_, is_image_, is_volume_ and geometry_'s kernel, stride, pad and dilation.
   void read_windows(const Shape& input);
+  /// check_settings() of layers that fuse nothing.
+  void check_window_settings() const;
+  /// Throws bad_input unless the group divides both.
+  void check_group(std::int64_t inputs, std::int64_t outputs) const;
+  /// Throws bad_input unless the blob has so many channels.
+  void check_channels(const Blob& input, std::int64_t channels) const;
   /// Throws bad_input unless the blob has as many axes as setup() saw.
   void check_axes(const Blob& input) const;
   /// Of one spatial axis of a convolution's output; throws bad_input unless it is positive.
@@ -62,8 +68,6 @@ class ConvolutionBase : public WindowLayer {
   }
 
  protected:
-  /// Throws bad_input unless the group divides both.
-  void check_group(std::int64_t inputs, std::int64_t outputs) const;
   /// Declares weight and bias for a geometry that is complete.
   void declare_parameters();
   ops::Convolution& convolution(Context& context);

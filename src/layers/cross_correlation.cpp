@@ -13,38 +13,28 @@ class CrossCorrelationLayer : public WindowLayer {
   CrossCorrelationLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : WindowLayer(parameter, options, {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false}) {}
 
-  void check_settings() const override {
-    if (settings().relu() || settings().fuse_type() != caffe::ConvolutionParameter::UNFUSED)
-      refuse("relu and fuse_type are not supported; add a ReLU layer");
-    if (settings().num_output() == 0) refuse("num_output must be positive");
-    if (settings().group() == 0) refuse("group must be positive");
-  }
+  void check_settings() const override { check_window_settings(); }
 
   void setup(const Blobs& inputs, const Blobs&) override {
     check_settings();
     read_windows(inputs[0]->shape);
     traits_.layout = LayoutRule::contiguous;
     traits_.by_sample = false;
-    const std::int64_t channels = inputs[0]->shape[axis_], outputs = settings().num_output(),
-                       group = settings().group();
-    if (channels % group != 0 || outputs % group != 0)
-      refuse("group ", group, " must divide both the ", channels, " input channels and num_output ", outputs);
-    geometry_.in_channels = channels;
-    geometry_.out_channels = outputs;
-    geometry_.group = group;
-    std::vector<std::int64_t> weight{outputs, channels / group};
+    geometry_.in_channels = inputs[0]->shape[axis_];
+    geometry_.out_channels = settings().num_output();
+    geometry_.group = settings().group();
+    check_group(geometry_.in_channels, geometry_.out_channels);
+    std::vector<std::int64_t> weight{geometry_.out_channels, geometry_.in_channels / geometry_.group};
     weight.insert(weight.end(), geometry_.kernel.begin(), geometry_.kernel.end());
     weight_ = Shape(weight);
     declare(weight_, settings().weight_filler());
-    if (settings().bias_term()) declare(Shape{outputs}, settings().bias_filler());
+    if (settings().bias_term()) declare(Shape{settings().num_output()}, settings().bias_filler());
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     check_axes(*inputs[0]);
+    check_channels(*inputs[0], geometry_.in_channels);
     Shape shape = inputs[0]->shape;
-    if (shape[axis_] != geometry_.in_channels)
-      refuse("input ", quoted(inputs[0]->name), " has ", shape[axis_], " channels; the weights are for ",
-             geometry_.in_channels);
     if (inputs[1]->shape.count() != weight_.count())
       refuse("input ", quoted(inputs[1]->name), ", which is ", inputs[1]->shape.to_string(),
              ", must have as many values as the weights, ", weight_.to_string());

@@ -19,10 +19,7 @@ class DeformableConvolutionLayer : public WindowLayer {
       : WindowLayer(parameter, options, {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false}) {}
 
   void check_settings() const override {
-    if (settings().relu() || settings().fuse_type() != caffe::ConvolutionParameter::UNFUSED)
-      refuse("relu and fuse_type are not supported; add a ReLU layer");
-    if (settings().num_output() == 0) refuse("num_output must be positive");
-    if (settings().group() == 0) refuse("group must be positive");
+    check_window_settings();
     if (settings().deformable_group() == 0) refuse("deformable_group must be positive");
   }
 
@@ -36,8 +33,8 @@ class DeformableConvolutionLayer : public WindowLayer {
     const std::int64_t channels = inputs[0]->shape[1], outputs = settings().num_output();
     const std::int64_t group = settings().group(), kernel = geometry_.kernel[0] * geometry_.kernel[1];
     deformation_ = {geometry_, settings().deformable_group()};
-    if (channels % group != 0 || outputs % group != 0)
-      refuse("group ", group, " must divide both the ", channels, " input channels and num_output ", outputs);
+    geometry_.group = group;
+    check_group(channels, outputs);
     if (channels % deformation_.groups != 0)
       refuse("deformable_group ", deformation_.groups, " must divide the ", channels, " input channels");
     declare(Shape{outputs, channels / group, geometry_.kernel[0], geometry_.kernel[1]},
@@ -51,9 +48,7 @@ class DeformableConvolutionLayer : public WindowLayer {
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     check_axes(*inputs[0]);
     const Shape &image = inputs[0]->shape, &offsets = inputs[1]->shape;
-    if (image[1] != channels_)
-      refuse("input ", quoted(inputs[0]->name), " has ", image[1], " channels; the weights are for ",
-             channels_);
+    check_channels(*inputs[0], channels_);
     const std::int64_t rows = convolved_length(0, *inputs[0]), columns = convolved_length(1, *inputs[0]);
     const std::int64_t kernel = join_.in_channels / channels_;
     const Shape wanted{image[0], 2 * deformation_.groups * kernel, rows, columns};

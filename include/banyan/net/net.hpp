@@ -29,9 +29,8 @@ struct NetOptions {
   Phase phase = Phase::train;
   int level = 0;
   std::vector<std::string> stages;
-  DType dtype = DType::f32;  ///< of all tensors that the net's `storage` does not cover
-  bool channels_last =
-      true;  ///< images (and on CPUs volumes), where layers want it; always off unless dtype is f32
+  DType dtype = DType::f32;   ///< of all tensors that the net's `storage` does not cover
+  bool channels_last = true;  ///< images, on CPUs volumes too, where layers want it; off unless dtype is f32
   int rank = 0, devices = 1;
   std::uint64_t seed = 0;
   SyncBatchNorm sync_batch_norm = SyncBatchNorm::as_written;
