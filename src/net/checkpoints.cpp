@@ -1,6 +1,7 @@
 #include "banyan/net/checkpoints.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
@@ -8,6 +9,10 @@
 
 namespace banyan {
 namespace {
+
+/// Of a pass. By this measure the normalizations of ResNet-50 cost 0.3 %, those of MobileNet-v2 4.6 %, which
+/// take 15 % of its time.
+constexpr double kCheapRepeats = 0.004;
 
 /// Which layers write each memory location.
 struct Writers {
@@ -139,16 +144,18 @@ class Backwards {
 
 }  // namespace
 
-int read_checkpoint(const caffe::NetParameter& net) {
+Checkpointing read_checkpoint(const caffe::NetParameter& net, bool on_cpu) {
   const std::string& text = net.checkpoint();
-  if (!net.has_checkpoint() || text == "off") return 1;
-  if (text == "auto") return 0;
+  if (!net.has_checkpoint()) return {1, on_cpu ? kCheapRepeats : 0};
+  if (text == "off") return {1, 0};
+  if (text == "normalizations") return {1, std::numeric_limits<double>::infinity()};
+  if (text == "auto") return {0, 0};
   const bool is_number = !text.empty() && text.size() < 7 &&
                          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (!is_number || std::stoi(text) < 1)
     bad_input("checkpoint: ", quoted(text),
-              " is not known; expected \"auto\", \"off\" or a number of segments");
-  return std::stoi(text);
+              " is not known; expected \"auto\", \"normalizations\", \"off\" or a number of segments");
+  return {std::stoi(text), 0};
 }
 
 std::vector<int> possible_cuts(const TensorUses& uses) {

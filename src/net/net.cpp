@@ -105,8 +105,10 @@ Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Contex
     const bool computes_plainly = options_.dtype == DType::f32 && context.device().math() == Math::full;
     policy_.expansion_bytes = options_.parameters_stay && computes_plainly ? options_.expansion_bytes : 0;
     const bool saves = options_.reuse_memory && graph_.trains;
-    const int segments = read_checkpoint(parameter);
-    policy_.segments = saves ? segments : 1;
+    const Checkpointing checkpointing =
+        read_checkpoint(parameter, context.device().kind() == DeviceKind::cpu);
+    policy_.segments = saves ? checkpointing.segments : 1;
+    policy_.repeats = saves ? checkpointing.repeats : 0;
     policy_.in_place_abn = saves && parameter.in_place_abn();
     if (saves && !options_.keep_gradients) policy_.gradient_element = size_of(options_.dtype);
     build();

@@ -14,6 +14,7 @@
 namespace banyan {
 namespace {
 
+constexpr double kPassesOfCost = 3;            ///< a backward pass costs about two forward passes
 constexpr std::int64_t kTensorAlignment = 64;  ///< bytes: a cache line, and good for vector loads
 
 /// What is decided before the memory.
@@ -194,9 +195,25 @@ MemoryPlan place_tensors(const TensorUses& uses, const std::vector<Fusion>& fusi
   return memory;
 }
 
+/// None if they cost more than `most` of a pass.
+std::vector<int> cheap_repeats(const TensorUses& uses, double most) {
+  if (most <= 0) return {};
+  std::vector<int> repeats = find_repeats(uses);
+  double forward = 0;
+  for (const LayerUse& layer : uses.layers) forward += layer.cost;
+  const bool pays =
+      repeated_cost(uses, schedule_with_repeats(uses, repeats)) <= most * kPassesOfCost * forward;
+  return pays ? repeats : std::vector<int>{};
+}
+
 /// Cuts are chosen once, for the first shapes: they determine what is computed when, which should not change.
 Schedule place_and_schedule(const TensorUses& uses, const std::vector<Fusion>& fusions,
                             const ParameterStore& parameters, const PlanPolicy& policy, Plan& plan) {
+  const auto finish = [&](const Schedule& chosen, const MemoryPlan& placed) {
+    plan.bytes = placed.total;
+    plan.unshared_bytes = placed.sum;
+    return chosen;
+  };
   Schedule schedule = plain_schedule(static_cast<int>(uses.layers.size()));
   MemoryPlan memory = place_tensors(uses, fusions, parameters, schedule, policy, plan);
   plan.bytes_without_cuts = memory.total;
@@ -204,10 +221,16 @@ Schedule place_and_schedule(const TensorUses& uses, const std::vector<Fusion>& f
   if (!plan.cuts.empty()) {
     schedule = checkpointed_schedule(uses, plan.cuts);
     memory = place_tensors(uses, fusions, parameters, schedule, policy, plan);
+  } else if (policy.segments == 1) {
+    plan.repeats = cheap_repeats(uses, policy.repeats);
+    if (plan.repeats.empty()) return finish(schedule, memory);
+    const Schedule with_repeats = schedule_with_repeats(uses, plan.repeats);
+    memory = place_tensors(uses, fusions, parameters, with_repeats, policy, plan);
+    if (memory.total < plan.bytes_without_cuts) return finish(with_repeats, memory);
+    plan.repeats.clear();
+    memory = place_tensors(uses, fusions, parameters, schedule, policy, plan);
   }
-  plan.bytes = memory.total;
-  plan.unshared_bytes = memory.sum;
-  return schedule;
+  return finish(schedule, memory);
 }
 
 class StepMaker {

@@ -43,7 +43,9 @@ class Builder {
                    !(layer.needs_backward && traits.backward_reads_inputs && kept_by < 0) &&
                    activations_.layers[index].output_like_input();
     use.backward_elsewhere = fusion.backward_elsewhere;
+    use.forward_elsewhere = fusion.forward_elsewhere;
     use.repeatable = traits.repeatable;
+    use.one_sweep = traits.one_sweep && fusion.addend < 0;
     use.cost = cost;
     if (fusion.left_out) {
       use.outputs.clear();

@@ -62,6 +62,7 @@ NetSummary summary_of(const Net& net, const std::map<std::string, std::string>& 
   summary.activation_bytes = plan.bytes;
   summary.unshared_bytes = plan.unshared_bytes;
   summary.uncut_bytes = plan.bytes_without_cuts;
+  summary.repeats = plan.repeats.size();
   for (const int cut : plan.cuts) summary.cuts.push_back(summary.layers[cut].name);
   for (const PlanStep& step : plan.steps)
     if (step.work == Work::recompute) summary.repeated += summary.layers[step.layer].multiply_adds;

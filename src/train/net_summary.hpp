@@ -32,6 +32,7 @@ struct NetSummary {
   std::int64_t activation_bytes = 0;  ///< with the memory plan: activations and their gradients
   std::int64_t unshared_bytes = 0;    ///< the same if no blob shared memory
   std::vector<std::string> cuts;      ///< layers before which the net is cut for checkpointing
+  std::size_t repeats = 0;            ///< batch normalizations that are made again instead
   std::int64_t uncut_bytes = 0;       ///< activation_bytes without checkpoints
   double repeated = 0;                ///< multiply-adds that are done twice
   std::vector<std::string> abn;       ///< batch normalizations in place with their activation

@@ -16,19 +16,26 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(ReadCheckpoint, KnowsAutoOffAndNumbers) {
+TEST(ReadCheckpoint, KnowsItsWordsAndNumbers) {
   caffe::NetParameter net;
-  EXPECT_EQ(read_checkpoint(net), 1);
+  EXPECT_EQ(read_checkpoint(net, true).segments, 1);
+  EXPECT_GT(read_checkpoint(net, true).repeats, 0);
+  EXPECT_EQ(read_checkpoint(net, false).repeats, 0);
   const auto reads = [&](const std::string& text) {
     net.set_checkpoint(text);
-    return read_checkpoint(net);
+    return read_checkpoint(net, true);
   };
-  EXPECT_EQ(reads("off"), 1);
-  EXPECT_EQ(reads("auto"), 0);
-  EXPECT_EQ(reads("1"), 1);
-  EXPECT_EQ(reads("12"), 12);
+  EXPECT_EQ(reads("off").segments, 1);
+  EXPECT_EQ(reads("off").repeats, 0);
+  EXPECT_EQ(reads("normalizations").segments, 1);
+  EXPECT_GT(reads("normalizations").repeats, 1e9);
+  EXPECT_EQ(reads("auto").segments, 0);
+  EXPECT_EQ(reads("1").segments, 1);
+  EXPECT_EQ(reads("12").segments, 12);
+  EXPECT_EQ(reads("12").repeats, 0);
   for (const char* wrong : {"", "0", "-1", "on", "4x", "99999999"})
-    EXPECT_THAT(message_of([&] { reads(wrong); }), HasSubstr("\"auto\", \"off\" or a number of segments"))
+    EXPECT_THAT(message_of([&] { reads(wrong); }),
+                HasSubstr("\"auto\", \"normalizations\", \"off\" or a number of segments"))
         << wrong;
 }
 
@@ -90,6 +97,35 @@ TEST(CheckpointedSchedule, ConvertsAloneWhereThatIsEnough) {
   uses.data_size.push_back(10);
   uses.grad_size.push_back(10);
   EXPECT_EQ(shown(checkpointed_schedule(uses, {2})), "f0 f1 f2 f3 b3 b2 c1 b1 b0");
+}
+
+TEST(Repeats, MakeAgainWhatTookOneSweepBeforeItIsRead) {
+  TensorUses uses = chain(6);
+  EXPECT_THAT(find_repeats(uses), IsEmpty());
+  uses.layers[1].one_sweep = uses.layers[3].one_sweep = uses.layers[5].one_sweep =
+      true;  // 5's output is kept
+  EXPECT_THAT(find_repeats(uses), ElementsAre(1, 3));
+  const Schedule schedule = schedule_with_repeats(uses, {1, 3});
+  EXPECT_EQ(shown(schedule), "f0 f1 f2 f3 f4 f5 b5 r3 b4 b3 r1 b2 b1 b0");
+  EXPECT_EQ(peak_of(uses, plain_schedule(6)) - peak_of(uses, schedule), 20);
+  EXPECT_EQ(repeated_cost(uses, schedule), 2);
+}
+
+TEST(Repeats, KeepWhatAnotherIsMadeFrom) {
+  TensorUses uses = chain(6);
+  uses.layers[1].one_sweep = uses.layers[2].one_sweep = uses.layers[3].one_sweep = true;
+  EXPECT_THAT(find_repeats(uses), ElementsAre(1, 3));
+}
+
+TEST(Repeats, LeaveWhatOthersChangeOrWhoseInputIsGone) {
+  TensorUses uses = chain(6);
+  for (LayerUse& layer : uses.layers) layer.one_sweep = true;
+  uses.layers[2].outputs = {2};  // in place on the output of layer 1
+  uses.layers[3].inputs = {2};
+  uses.layers[4].reads_inputs = false;
+  EXPECT_THAT(find_repeats(uses), ElementsAre(0));
+  uses.layers[2].forward_elsewhere = true;  // layer 1 does its work
+  EXPECT_THAT(find_repeats(uses), ElementsAre(1));
 }
 
 TEST(PossibleCuts, NotBetweenAWriterAndOneInPlace) {
@@ -394,7 +430,7 @@ TYPED_TEST_SUITE(CheckpointedNet, Types);
 TYPED_TEST(CheckpointedNet, ChangesNoBit) {
   const Results plain = descend<TypeParam>("off");
   for (const double loss : plain.losses) ASSERT_TRUE(loss > 0 && loss < 100) << loss;
-  for (const char* checkpoint : {"auto", "2", "3", "5", "9", "14"})
+  for (const char* checkpoint : {"auto", "normalizations", "2", "3", "5", "9", "14"})
     EXPECT_TRUE(descend<TypeParam>(checkpoint) == plain) << checkpoint;
   EXPECT_TRUE(descend<TypeParam>("5", true) == plain) << "asynchronous";
 }

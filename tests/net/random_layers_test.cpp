@@ -108,6 +108,10 @@ TEST(RandomLayers, HaveTheSameBitsHoweverTheyRun) {
       planned.shapes_only = true;
       have_parts += NetBench().make(in_place, planned)->plan().parts.empty() ? 0 : 1;
       EXPECT_TRUE(results_of(net, seed % 2 == 0 ? apart : in_place, in_parts) == test) << "in parts";
+      EXPECT_TRUE(results_of(net,
+                             net.text(kBatch, seed % 3 == 0, cat(storage, "checkpoint: 'normalizations' ")),
+                             fused) == plain)
+          << "normalizations are made again";
       const std::string segments = seed % 4 == 0 ? "auto" : std::to_string(2 + seed / 4 % 4);
       try {
         EXPECT_TRUE(results_of(net,

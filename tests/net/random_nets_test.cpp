@@ -296,7 +296,7 @@ TEST(RandomNets, HaveTheSameBitsHoweverTheyRun) {
       ASSERT_TRUE(results_of<float>(in_place, separate) == plain);
       ASSERT_TRUE(results_of<float>(in_place, fused, true) == plain);
       ASSERT_TRUE(results_of<float>(in_place, fused, false, true) == plain);
-      for (const char* segments : {"auto", "2", "3"}) try {
+      for (const char* segments : {"auto", "normalizations", "2", "3"}) try {
           ASSERT_TRUE(results_of<float>(net.text(true, cat("checkpoint: '", segments, "'")), fused) == plain)
               << segments;
         } catch (const Error& error) {

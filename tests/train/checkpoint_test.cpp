@@ -88,7 +88,7 @@ TEST_P(CheckpointTest, ChangesNoBitAndNoExchange) {
     const Outcome plain = outcome_of("off", more, precision, devices);
     EXPECT_EQ(plain.repeated, 0);
     EXPECT_EQ(plain.exchanges.size(), devices == 1 ? 0u : 7u);  // 2 x 2 of SyncBN, 2 losses, accuracy
-    for (const char* checkpoint : {"auto", "3", "6"}) {
+    for (const char* checkpoint : {"auto", "normalizations", "3", "6"}) {
       const Outcome cut = outcome_of(checkpoint, more, precision, devices);
       EXPECT_TRUE(cut == plain) << checkpoint << " on " << devices << " devices";
       EXPECT_EQ(cut.exchanges, plain.exchanges);

@@ -53,6 +53,7 @@ class BatchNormalization : public Layer {
                .storage = StorageRule::sixteen_bits,
                .in_place = true,
                .backward_reads_outputs = false,
+               .one_sweep = true,
                .recovers_input = true,
                .fuses_activation = ActivationFusion::both,
                .fuses_sum = true}) {}

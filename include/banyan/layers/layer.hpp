@@ -116,7 +116,8 @@ struct LayerTraits {
   bool by_sample = false;
   View view = View::none;
   bool backward_reads_inputs = true, backward_reads_outputs = true;  ///< their data
-  bool repeatable = true;           ///< recompute() may be called; otherwise the outputs are kept
+  bool repeatable = true;  ///< recompute() may be called; otherwise the outputs are kept
+  bool one_sweep = false;  ///< recompute() costs no more than reading the input and writing the output
   int differentiable_inputs = -1;   ///< gradients can flow only to the first this many; -1: all
   int constant_input = -1;          ///< nor to this one; -1: there is none
   int differentiable_outputs = -1;  ///< and only from the first this many; -1: all

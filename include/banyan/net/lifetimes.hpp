@@ -23,10 +23,12 @@ struct LayerUse {
   bool gathers_gradients = false;
   std::vector<bool> weighted;       ///< per output: it has a loss weight
   bool backward_elsewhere = false;  ///< its output's gradient counts as its input's, which it does not write
-  bool in_place = false;   ///< may write output 0 over input 0, which its backward pass does not read
-  bool view = false;       ///< its outputs are views of an input's memory: running it writes nothing
-  bool repeatable = true;  ///< see LayerTraits::repeatable
-  double cost = 0;         ///< of one forward pass, in any unit
+  bool in_place = false;           ///< may write output 0 over input 0, which its backward pass does not read
+  bool view = false;               ///< its outputs are views of an input's memory: running it writes nothing
+  bool forward_elsewhere = false;  ///< another layer makes its outputs
+  bool repeatable = true;          ///< see LayerTraits::repeatable
+  bool one_sweep = false;          ///< see LayerTraits::one_sweep
+  double cost = 0;                 ///< of one forward pass, in any unit
 };
 
 struct TensorUses {

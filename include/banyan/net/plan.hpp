@@ -31,7 +31,10 @@ struct PlanPolicy {
   std::size_t gradient_element = 0;
   /// See find_sample_parts; 0: every step runs for all samples. Only in nets that do not train.
   std::int64_t cache = 0;
-  int segments = 1;                      ///< see read_checkpoint
+  int segments = 1;  ///< see read_checkpoint
+  /// The layers of find_repeats run again if that costs at most this part of a forward and backward pass and
+  /// saves memory; only in nets that are not cut.
+  double repeats = 0;
   std::optional<std::vector<int>> cuts;  ///< if given, no others are chosen
 };
 
@@ -104,7 +107,8 @@ struct Plan {
   std::vector<PlannedBlock> blocks;  ///< of tensors that own their memory, then of parameters
   /// Of each parameter: the byte offset of its gradient; -1: elsewhere, or there is none.
   std::vector<std::int64_t> parameter_gradients;
-  std::vector<int> cuts;  ///< first layer of each segment after the first (checkpoints.hpp)
+  std::vector<int> cuts;     ///< first layer of each segment after the first (checkpoints.hpp)
+  std::vector<int> repeats;  ///< layers that run again, where there are no cuts
   std::vector<InPlaceAbn> in_place_abn;
   std::vector<SampleParts> parts;  ///< ascending
 };

@@ -57,6 +57,10 @@ std::string as_table(const NetSummary& summary) {
     out << "Checkpoints: " << summary.cuts.size() + 1 << " segments, cut before " << join(summary.cuts, ", ")
         << "; " << size_text(summary.uncut_bytes) << " without them; " << scaled(summary.repeated)
         << " multiply-adds are done twice\n";
+  if (summary.repeats > 0)
+    out << "Made again before the backward pass: " << summary.repeats
+        << (summary.repeats == 1 ? " batch normalization; " : " batch normalizations; ")
+        << size_text(summary.uncut_bytes) << " without that (checkpoint: \"off\")\n";
   if (!summary.abn.empty() || !summary.not_abn.empty())
     out << "In-place ABN: " << summary.abn.size() << " of " << summary.abn.size() + summary.not_abn.size()
         << " batch normalizations; " << size_text(summary.without_abn_bytes)
@@ -84,7 +88,7 @@ std::string as_json(const NetSummary& summary) {
       << ", \"compute\": " << json_string(name_of(summary.precision.compute))
       << ", \"master\": " << json_string(name_of(summary.precision.master))
       << "}, \"checkpoints\": {\"cut_before\": " << json_strings(summary.cuts)
-      << ", \"bytes_without\": " << summary.uncut_bytes
+      << ", \"made_again\": " << summary.repeats << ", \"bytes_without\": " << summary.uncut_bytes
       << ", \"repeated_multiply_adds\": " << summary.repeated
       << "}, \"in_place_abn\": {\"in_place\": " << json_strings(summary.abn)
       << ", \"keep_their_input\": " << json_array(not_abn)
