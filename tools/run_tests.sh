@@ -9,6 +9,7 @@
 #   --tsan      the tests of threads, and of emulated GPUs, with ThreadSanitizer only
 #   --portable  the tests of operators and nets with kernels that are chosen at run time only
 #   --fuzz      damaged files for every reader with AddressSanitizer only: a minute of each, or a million
+#   --random_nets=N  nets drawn at random with the optimized build only: N for each of their tests
 #   --format    checks the formatting of all sources only
 #   -R REGEX    only tests whose names match
 set -euo pipefail
@@ -21,13 +22,18 @@ threaded='^(device|parallel|mpi|train|data|observe|metrics|emulated|emulated_cud
 
 alone='SimulateTest\.'  # they compare predicted with measured times
 
-usage() { sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
+usage() { sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"; }
 
 what=default
 regex=
 while [ $# -gt 0 ]; do
   case $1 in
     --all | --turn | --release | --asan | --tsan | --portable | --fuzz | --format) what=${1#--} ;;
+    --random_nets=*)
+      what=random_nets
+      export BANYAN_RANDOM_NETS=${1#*=}
+      [[ $BANYAN_RANDOM_NETS =~ ^[1-9][0-9]{0,8}$ ]] || { echo "run_tests: $1: expected a number from 1 to 999999999" >&2; exit 2; }
+      ;;
     -R)
       [ $# -ge 2 ] || { echo "run_tests: -R needs a regular expression" >&2; exit 2; }
       regex=$2
@@ -184,6 +190,17 @@ case $what in
     }
     xargs -P "$cores" -n 1 bin/fuzz --mutations=1000000 --seconds=60 <<<"$targets"
     ;;
+  random_nets)
+    build release test_net
+    say "Tests: random nets"
+    # Not by CTest, which limits their time.
+    tests=$(build/release/bin/test_net --gtest_list_tests --gtest_filter='Random*' |
+      awk '/^ / { print suite $1; next } { suite = $1 }' | grep -E -- "${regex:-.}") || {
+      echo "run_tests: no test of random nets matches $regex" >&2
+      exit 2
+    }
+    xargs -P "$cores" -I '{}' build/release/bin/test_net --gtest_filter='{}' <<<"$tests"
+    ;;
   default | all)
     if clang-format --version 2>/dev/null | grep -q ' version 14\.'; then
       check_format
@@ -243,7 +260,7 @@ case $what in
     fi
     ;;
 esac
-if [ -z "$found" ] && [ -n "$regex" ] && [[ ! $what =~ ^(fuzz|format|turn)$ ]]; then
+if [ -z "$found" ] && [ -n "$regex" ] && [[ ! $what =~ ^(fuzz|random_nets|format|turn)$ ]]; then
   echo "run_tests: no test's name matches $regex" >&2
   exit 2
 fi

@@ -1,8 +1,6 @@
 #include "banyan/data/annotated.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 #include <utility>
 
 #include "banyan/base/error.hpp"
@@ -10,6 +8,7 @@
 #include "banyan/data/box_geometry.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "data/distortion.hpp"
+#include "data/image_resize.hpp"
 #include "data/range_check.hpp"
 #include "data/resampling.hpp"
 
@@ -28,16 +27,6 @@ caffe::TransformationParameter augmentation(caffe::TransformationParameter trans
   return transform;
 }
 
-void check_resize(const Resize& resize, const std::string& layer) {
-  const RangeCheck check{layer, "transform_param.resize_param"};
-  constexpr int kMost = 1 << 15;
-  check("height", resize.height(), 1, kMost);
-  check("width", resize.width(), 1, kMost);
-  check("prob", resize.prob(), 0, 1);
-  check("height_scale", resize.height_scale(), 0, 0);
-  check("width_scale", resize.width_scale(), 0, 0);
-}
-
 void check_sampler(const caffe::BatchSampler& batch_sampler, const std::string& layer) {
   const caffe::Sampler& sampler = batch_sampler.sampler();
   const RangeCheck check{layer, "annotated_data_param.batch_sampler.sampler"};
@@ -46,47 +35,6 @@ void check_sampler(const caffe::BatchSampler& batch_sampler, const std::string& 
   check("max_scale", sampler.max_scale(), sampler.min_scale(), 1);
   check("min_aspect_ratio", sampler.min_aspect_ratio(), kLeast);
   check("max_aspect_ratio", sampler.max_aspect_ratio(), sampler.min_aspect_ratio(), 1e6);
-}
-
-/// Coordinate `at` of [0, length) or beyond it, where a border repeats the image: mirrored (without its last
-/// line) or its nearest pixel.
-int inside(int at, int length, Resize::Pad_mode border) {
-  if (border == Resize::REPEAT_NEAREST || length == 1) return std::clamp(at, 0, length - 1);
-  const int period = 2 * (length - 1);
-  const int phase = std::abs(at) % period;
-  return std::min(phase, period - phase);
-}
-
-struct Frame {
-  int height = 0, width = 0, top = 0, left = 0;  // where the image lies
-  Resize::Pad_mode border = Resize::CONSTANT;
-  std::vector<float> values;  // CONSTANT: one, or one per channel; none: 0
-};
-
-Image framed(const Image& image, const Frame& frame) {
-  if (frame.height == image.height && frame.width == image.width) return image;
-  Image result{image.channels, frame.height, frame.width, {}};
-  result.pixels.reserve(static_cast<std::size_t>(image.channels) * static_cast<std::size_t>(frame.height) *
-                        static_cast<std::size_t>(frame.width));
-  std::vector<std::uint8_t> fill(static_cast<std::size_t>(image.channels), 0);
-  for (std::size_t c = 0; c < fill.size() && !frame.values.empty(); ++c)
-    fill[c] = static_cast<std::uint8_t>(
-        std::lround(std::clamp(frame.values[std::min(c, frame.values.size() - 1)], 0.0f, 255.0f)));
-  for (int y = 0; y < frame.height; ++y)
-    for (int x = 0; x < frame.width; ++x) {
-      int row = y - frame.top, column = x - frame.left;
-      const bool outside = row < 0 || row >= image.height || column < 0 || column >= image.width;
-      if (outside && frame.border == Resize::CONSTANT) {
-        result.pixels.insert(result.pixels.end(), fill.begin(), fill.end());
-        continue;
-      }
-      row = inside(row, image.height, frame.border);
-      column = inside(column, image.width, frame.border);
-      const std::uint8_t* pixel =
-          image.pixels.data() + (std::ptrdiff_t{row} * image.width + column) * image.channels;
-      result.pixels.insert(result.pixels.end(), pixel, pixel + image.channels);
-    }
-  return result;
 }
 
 std::set<int> labels_of(const std::string& path, const std::string& layer) {
@@ -171,20 +119,8 @@ AnnotatedWriter::AnnotatedWriter(const caffe::TransformationParameter& transform
 
 /// nullptr: none. Of several, the one that is drawn for the record's batch.
 const Resize* AnnotatedWriter::resize_of(const Record& record) const {
-  const auto& choices = transform_.resize_param();
-  if (choices.size() < 2) return choices.empty() ? nullptr : &choices[0];
-  double sum = 0;
-  for (const Resize& choice : choices) sum += choice.prob();
   ItemDraws draws(sizes_key_, record.batch);
-  double left = draws.next() * sum;
-  const Resize* chosen = nullptr;
-  for (const Resize& choice : choices) {
-    if (choice.prob() == 0) continue;
-    chosen = &choice;
-    left -= choice.prob();
-    if (left < 0) break;
-  }
-  return chosen;
+  return draw_resize(transform_.resize_param(), draws);
 }
 
 /// Only what is drawn and where things are: touches no pixels.
@@ -234,9 +170,9 @@ AnnotatedWriter::Steps AnnotatedWriter::plan(const Record& record, std::uint64_t
   if (const Resize* const chosen = resize_of(record)) {
     const Resize& resize = *chosen;
     const bool resizes = draws.next() < resize.prob() || transform_.resize_param_size() > 1;
-    const int modes = std::max(resize.interp_mode_size(), 1), mode = draws.below(modes);
+    const Resize::Interp_mode interpolation = draw_interpolation(resize, draws);
     if (!resizes) return steps;
-    if (resize.interp_mode_size() > 0) steps.interpolation = resize.interp_mode(mode);
+    steps.interpolation = interpolation;
     steps.settings = chosen;
     steps.resize = resized(resize, part.height, part.width);
     const PixelBox& inner = steps.resize->inner;
@@ -269,21 +205,8 @@ Record AnnotatedWriter::pixels(const Record& record, const Steps& steps) const {
   Image image = cut(record, {top, left, std::max(bottom - top, 0), std::max(right - left, 0)});
   distort(steps.distortion, image);
   image = framed(image, {part.height, part.width, top - part.top, left - part.left, Resize::CONSTANT, means});
-  if (steps.resize) {
-    const Resize& resize = *steps.settings;
-    const PixelBox& inner = steps.resize->inner;
-    if (resize.pad_value_size() > 1 && resize.pad_value_size() != record.channels)
-      bad_input("resize_param has ", resize.pad_value_size(),
-                " values of pad_value (expected 1 or one per channel), but the image has ", record.channels,
-                " channels");
-    resize_image(image, inner.height, inner.width, steps.interpolation, result.scratch);
-    image = framed(result.scratch, {result.height,
-                                    result.width,
-                                    inner.top,
-                                    inner.left,
-                                    resize.pad_mode(),
-                                    {resize.pad_value().begin(), resize.pad_value().end()}});
-  }
+  if (steps.resize)
+    resize_and_pad(*steps.settings, *steps.resize, steps.interpolation, image, result.scratch);
   result.image = std::move(image);
   result.bytes = result.image.pixels.data();
   return result;

@@ -18,6 +18,9 @@ namespace banyan::data {
 
 namespace {
 
+constexpr const char* kOfSegData =
+    "only SegData, whose images have no common size, limits their sides; crop_size gives one size";
+
 /// Why a field of a branch has nothing to take its place, or what does.
 constexpr std::pair<const char*, const char*> kReasons[] = {
     {"bgr2rgb",
@@ -25,10 +28,25 @@ constexpr std::pair<const char*, const char*> kReasons[] = {
      "first layer's weights"},
     {"eigs", "lighting_noise adds AlexNet's, along the principal colours of ImageNet"},
     {"eigs_channels", "lighting_noise adds AlexNet's, along the principal colours of ImageNet"},
+    {"emit_constraint", "it chooses among the boxes of an image, which only AnnotatedData reads; remove it"},
+    {"expand_param",
+     "only AnnotatedData puts images on a larger canvas; pad adds a border of zeros before a crop"},
     {"noise_param", "distort_param and lighting_noise change colours"},
     {"num_labels", "image_data_param.label_dim says how many labels a line of a list has"},
     {"rand_crop_test", "tests cut the centre, so that they can be repeated"},
+    {"resize_param",
+     "only Data, ImageData and AnnotatedData resize images by it; new_height and new_width do in layers that "
+     "have them"},
+    {"scale_factors",
+     "only ImageSegData scales by one of several factors; img_rand_resize_lower and _upper draw a length of "
+     "the shorter side"},
     {"short_edge", "img_rand_resize_lower and _upper draw a length of the shorter side"},
+    {"stride",
+     "only SegData, whose images have no common size, cuts their sides to multiples; crop_size gives one "
+     "size"},
+    {"upper_height", kOfSegData},
+    {"upper_size", kOfSegData},
+    {"upper_width", kOfSegData},
 };
 
 /// Every field that is set must take effect here (or be one that cannot change the result).

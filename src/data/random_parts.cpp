@@ -9,6 +9,7 @@
 #include "banyan/base/text.hpp"
 #include "banyan/data/augmenter.hpp"
 #include "data/distortion.hpp"
+#include "data/image_resize.hpp"
 #include "data/resampling.hpp"
 
 namespace banyan::data {
@@ -37,6 +38,7 @@ caffe::TransformationParameter without_parts(caffe::TransformationParameter sett
   settings.clear_horizontal_stretch_upper();
   settings.clear_random_resize_param();
   settings.clear_random_aspect_ratio_param();
+  settings.clear_resize_param();
   settings.clear_flow();
   settings.clear_interpolation_algo_down();
   settings.clear_interpolation_algo_up();
@@ -194,6 +196,18 @@ void check_side(const Transform& settings, const std::string& layer) {
            settings.crop_size());
   if (!only_interpolates(settings.random_resize_param().resize_param()))
     refuse(".resize_param may hold one interp_mode and nothing else");
+}
+
+/// Of several, each image takes one (ducha-aiki).
+void check_resizes(const ResizeList& resizes, const std::string& layer) {
+  double sum = 0;
+  for (const caffe::ResizeParameter& resize : resizes) {
+    check_resize(resize, layer);
+    sum += resize.prob();
+  }
+  if (resizes.size() > 1 && !(std::abs(sum - 1) <= 0.01))
+    bad_input("layer ", quoted(layer), ": transform_param.resize_param is given ", resizes.size(),
+              " times; their prob must add up to 1, not ", sum);
 }
 
 }  // namespace
@@ -361,6 +375,7 @@ void check_random_parts(const caffe::TransformationParameter& settings, const st
 void check_part_transform(const caffe::TransformationParameter& settings, const std::string& layer) {
   check_transform(without_parts(settings), layer);
   check_random_parts(settings, layer);
+  check_resizes(settings.resize_param(), layer);
   if (settings.has_distort_param()) check_distortion(settings.distort_param(), layer);
   if (!(settings.lighting_noise() >= 0 && std::isfinite(settings.lighting_noise())))
     bad_input("layer ", quoted(layer), ": transform_param.lighting_noise must not be negative, but is ",
@@ -393,13 +408,51 @@ PartWriter::PartWriter(const caffe::TransformationParameter& settings, bool rand
       third_flow_(settings.flow()),
       lighting_(random ? settings.lighting_noise() : 0),
       crop_(static_cast<int>(settings.crop_size())),
+      resizes_(settings.resize_param()),
       key_{settings.random_seed() >= 0 ? static_cast<std::uint64_t>(settings.random_seed()) : seed, stream,
-           0} {
+           0},
+      resize_key_{key_.seed, ops::stream_of((layer + " resize").c_str()), 0} {
   check_part_transform(settings, layer);
   if (parts_.scales()) augmenter_.cut_mean(crop_, layer);
 }
 
+std::pair<const caffe::ResizeParameter*, caffe::ResizeParameter::Interp_mode> PartWriter::resize_of(
+    std::uint64_t item) const {
+  if (resizes_.empty()) return {};
+  ItemDraws draws(resize_key_, item);
+  const Resize* const chosen = draw_resize(resizes_, draws);
+  const bool resizes = draws.next() < chosen->prob() || resizes_.size() > 1;
+  const Resize::Interp_mode how = draw_interpolation(*chosen, draws);
+  return {resizes ? chosen : nullptr, how};
+}
+
 std::vector<Shape> PartWriter::shapes(const Record& record, std::uint64_t item) const {
+  const Resize* const resize = resize_of(item).first;
+  if (resize == nullptr) return shapes_after(record, item);
+  const Resized size = resized(*resize, record.height, record.width);
+  Record result;
+  result.channels = record.channels;
+  result.height = size.height;
+  result.width = size.width;
+  result.labels = record.labels;
+  return shapes_after(result, item);
+}
+
+void PartWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
+  const auto [resize, how] = resize_of(item);
+  if (resize == nullptr) return write_after(record, item, place);
+  if (record.bytes == nullptr)
+    bad_input("the record holds float_data: only 8-bit images are resized by resize_param");
+  Record result;
+  result.image = cut(record, {0, 0, record.height, record.width});
+  resize_and_pad(*resize, resized(*resize, record.height, record.width), how, result.image, result.scratch);
+  result.show_image();
+  result.label = record.label;
+  result.labels = record.labels;
+  write_after(result, item, place);
+}
+
+std::vector<Shape> PartWriter::shapes_after(const Record& record, std::uint64_t item) const {
   if (!cuts()) return augmenter_.shapes(record, item);
   if (!parts_.resizes() && crop_ > std::min(record.height, record.width))
     bad_input("crop_size ", crop_, " is larger than the image (", record.height, " x ", record.width, ")");
@@ -410,7 +463,7 @@ std::vector<Shape> PartWriter::shapes(const Record& record, std::uint64_t item) 
   return augmenter_.shapes(part, item);
 }
 
-void PartWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
+void PartWriter::write_after(const Record& record, std::uint64_t item, const ItemPlace& place) const {
   if (!cuts() && !distorts_ && !flow_ && !third_flow_ && lighting_ == 0)
     return augmenter_.write(record, item, place);
   if (record.bytes == nullptr)

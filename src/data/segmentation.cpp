@@ -26,9 +26,10 @@ constexpr int kLongestSide = 1 << 15;  // of a scaled image
 constexpr std::uint32_t kMostRedraws = 10;
 
 struct LabelledImage {
-  std::string image, labels;  // paths with their folders; empty: no image of labels
-  int label = 0;              // of all pixels without such an image
-  PixelBox window{};          // if there are windows
+  std::string image, labels;   // paths with their folders; empty: no image of labels
+  int label = 0;               // of all pixels without such an image
+  PixelBox window{};           // if there are windows
+  std::vector<float> classes;  // a number for each class
 };
 
 int label_of(const std::string& word, const std::string& list, std::uint64_t line) {
@@ -47,6 +48,27 @@ bool read_window_words(std::istream& words, PixelBox& window) {
     if (at <= -kFarthest || at >= kFarthest) return false;
   window = {y1, x1, y2 - y1 + 1, x2 - x1 + 1};
   return window.height > 0 && window.width > 0 && std::max(window.height, window.width) <= kLongestSide;
+}
+
+/// The rest of a line; false if it is anything but `count` numbers.
+bool read_class_numbers(std::istream& words, int count, std::vector<float>& numbers) {
+  for (std::string word; words >> word;) {
+    const auto number = number_in<int>(word);
+    if (!number || *number < 0 || *number > 255) return false;
+    numbers.push_back(static_cast<float>(*number));
+  }
+  return numbers.size() == static_cast<std::size_t>(count);
+}
+
+/// Puts the numbers of classes in the place of their labels.
+void select_classes(const std::vector<float>& numbers, const SegmentationOptions& options, Image& labels) {
+  std::array<std::uint8_t, 256> selected{};
+  for (std::size_t k = 0; k < numbers.size(); ++k)
+    if (const std::int64_t label = options.class_base + 1 + static_cast<std::int64_t>(k); label < 256)
+      selected[static_cast<std::size_t>(label)] = static_cast<std::uint8_t>(numbers[k]);
+  const auto ignored = static_cast<std::uint8_t>(options.ignore_label);
+  selected[ignored] = ignored;
+  for (std::uint8_t& label : labels.pixels) label = selected[label];
 }
 
 /// The pixels of a window, `outside` where it is outside of the image.
@@ -81,8 +103,12 @@ std::vector<LabelledImage> read_list(const std::string& path, const Segmentation
     const bool two = options.labels != Parameter::NONE;
     if (two || !options.windows) words >> std::quoted(second);
     if (options.windows && !read_window_words(words, entry.window))
-      bad_input(path, ":", number, ": expected a window, \"x1 y1 x2 y2\", at the end of the line, found ",
-                banyan::quoted(line));
+      bad_input(path, ":", number, ": expected a window, \"x1 y1 x2 y2\", ",
+                options.class_numbers > 0 ? "before the numbers of classes" : "at the end of the line",
+                ", found ", banyan::quoted(line));
+    if (options.class_numbers > 0 && !read_class_numbers(words, options.class_numbers, entry.classes))
+      bad_input(path, ":", number, ": expected ", options.class_numbers,
+                " numbers from 0 to 255, one for each class, after the window, found ", banyan::quoted(line));
     words >> rest;
     if (two == second.empty() || !rest.empty())
       bad_input(path, ":", number, ": expected ",
@@ -169,6 +195,10 @@ class SegmentationReader : public RecordReader {
                            static_cast<std::uint8_t>(entry_->label));
     } else {
       read_labels(image, labels);
+    }
+    if (options_.class_numbers > 0) {
+      record.labels = entry_->classes;
+      select_classes(entry_->classes, options_, labels);
     }
     if (options_.windows) {
       cut_window(image, entry_->window, 0, record.scratch);
@@ -306,7 +336,8 @@ std::vector<Shape> SegmentationWriter::shapes(const Record& record, std::uint64_
   if (!options_.pads && (height > record.height || width > record.width))
     bad_input("crop_size ", height, " is larger than the image (", record.height, " x ", record.width, ")");
   const int divisor = options_.label_divisor;
-  return {Shape{record.channels, height, width}, Shape{1, height / divisor, width / divisor}, Shape{1, 1, 2}};
+  return {Shape{record.channels, height, width}, Shape{1, height / divisor, width / divisor},
+          options_.class_numbers > 0 ? Shape{options_.class_numbers, 1, 1} : Shape{1, 1, 2}};
 }
 
 void SegmentationWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
@@ -362,9 +393,13 @@ void SegmentationWriter::write(const Record& record, std::uint64_t item, const I
         }
       }
     if (options_.label_divisor > 1) write_labels(*labels, mirror, options_.label_values, classes);
-    T* const size = static_cast<T*>(place.outputs[2]);
-    size[0] = static_cast<T>(record.height);
-    size[1] = static_cast<T>(record.width);
+    T* const third = static_cast<T*>(place.outputs[2]);
+    if (options_.class_numbers > 0) {
+      std::copy(record.labels.begin(), record.labels.end(), third);
+    } else {
+      third[0] = static_cast<T>(record.height);
+      third[1] = static_cast<T>(record.width);
+    }
   });
 }
 

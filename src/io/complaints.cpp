@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <map>
 #include <set>
 
@@ -52,15 +53,21 @@ std::vector<std::string> field_names(const pb::Descriptor& type) {
   return names;
 }
 
+bool is_layer(const pb::Descriptor& type) {
+  return &type == caffe::LayerParameter::descriptor() || &type == caffe::V1LayerParameter::descriptor();
+}
+
 /// Messages inside `type` that know the field, as `a or b`; at most five of them, each by its first name
-/// only.
-std::string homes_of(const std::string& field, const pb::Descriptor& type) {
+/// only. Of a layer those that can be settings of `layer_type`, and not its weights.
+std::string homes_of(const std::string& field, const pb::Descriptor& type, const std::string& layer_type) {
   std::vector<std::string> homes;
   std::set<const pb::Descriptor*> seen;
   for (int i = 0; i < type.field_count(); ++i) {
+    const std::string& home = type.field(i)->name();
     const pb::Descriptor* inner = type.field(i)->message_type();
-    if (inner != nullptr && inner->FindFieldByName(field) != nullptr && seen.insert(inner).second)
-      homes.push_back(type.field(i)->name());
+    if (inner == nullptr || inner->FindFieldByName(field) == nullptr) continue;
+    if (is_layer(type) && (home == "blobs" || !may_be_setting_of(layer_type, home))) continue;
+    if (seen.insert(inner).second) homes.push_back(home);
   }
   if (homes.size() > 5) {
     homes.resize(5);
@@ -89,6 +96,76 @@ std::vector<std::string> values_of(const std::string& field, const pb::Descripto
   return values;
 }
 
+/// May the parser say it of a value? Elsewhere it says the same of names of fields and of braces.
+bool is_about_value(const std::string& message) {
+  for (const std::string_view start :
+       {"Expected integer", "Expected double", "Expected string", "Expected identifier", "Expected \"",
+        "Integer out of range", "Invalid value for boolean", "Need space between number and identifier",
+        "Already saw decimal point"})
+    if (message.starts_with(start)) return true;
+  return false;
+}
+
+template <class Number>
+bool is_number(const std::string& word) {
+  Number number{};
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  return error == std::errc() && end == word.data() + word.size();
+}
+
+/// Can it be a text but for its quotes?
+bool is_plain(const std::string& word) {
+  return !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return std::isgraph(static_cast<unsigned char>(c)) != 0 &&
+           std::string_view("\"'\\${}[]<>").find(c) == std::string_view::npos;
+  });
+}
+
+/// Of what was written only the kind may be wrong: a word for a text, a number within quotes. Numbers that
+/// are guessed are right for most fields, so that no complaint follows from them.
+StandIn stand_in_for(const pb::FieldDescriptor& field, const std::string& written) {
+  const bool text =
+      written.size() > 1 && (written[0] == '"' || written[0] == '\'') && written.back() == written[0];
+  const std::string inner = text ? written.substr(1, written.size() - 2) : written;
+  const auto either = [&](bool known, const char* guess) {
+    return StandIn{{}, known ? inner : guess, !known};
+  };
+  switch (field.cpp_type()) {
+    case pb::FieldDescriptor::CPPTYPE_MESSAGE:
+      return {{}, "{}", true};
+    case pb::FieldDescriptor::CPPTYPE_STRING:
+      if (text) return {{}, written, false};
+      return is_plain(inner) ? StandIn{{}, '"' + inner + '"', false} : StandIn{{}, "\"\"", true};
+    case pb::FieldDescriptor::CPPTYPE_BOOL:
+      return either(contains(std::vector<std::string>{"true", "false", "1", "0"}, inner), "false");
+    case pb::FieldDescriptor::CPPTYPE_ENUM: {
+      const pb::EnumDescriptor& values = *field.enum_type();
+      if (is_layer(*field.containing_type()) && field.name() == "type") return {{}, kUnknownV1Type, true};
+      std::vector<std::string> names;
+      for (int i = 0; i < values.value_count(); ++i) names.push_back(values.value(i)->name());
+      const pb::EnumValueDescriptor* meant = values.FindValueByName(nearest_name(inner, names));
+      return {{}, std::to_string((meant == nullptr ? values.value(0) : meant)->number()), meant == nullptr};
+    }
+    case pb::FieldDescriptor::CPPTYPE_FLOAT:
+    case pb::FieldDescriptor::CPPTYPE_DOUBLE:
+      return either(is_number<double>(inner), "0.5");
+    case pb::FieldDescriptor::CPPTYPE_UINT32:
+    case pb::FieldDescriptor::CPPTYPE_UINT64:
+      return either(is_number<std::uint32_t>(inner), "1");
+    default:
+      return either(is_number<std::int32_t>(inner), "1");
+  }
+}
+
+/// A layer is of no type rather than of another one than was meant.
+std::string unknown_v1_type(const std::string& value, std::vector<std::string> known) {
+  std::erase(known, "NONE");
+  const std::string other = about_other_v1_type(value);
+  if (!other.empty()) return cat("the layer ", other);
+  return cat("unknown value ", quoted(value, 60), " for \"type\"", did_you_mean(value, known),
+             "; trainer layers lists all types, by their current names");
+}
+
 /// The message that the blocks are of; nullptr if one of them is unknown.
 const pb::Descriptor* message_of(const pb::Descriptor& root, const std::vector<TextBlock>& blocks) {
   const pb::Descriptor* type = &root;
@@ -103,7 +180,9 @@ const pb::Descriptor* message_of(const pb::Descriptor& root, const std::vector<T
 }  // namespace
 
 void Complaints::AddError(int line, pb::io::ColumnNumber column, const std::string& message) {
-  errors_.push_back(reworded(line, column, message));
+  if (error_) return;
+  error_ = reworded(line, column, message);
+  layer_of_error_ = {value_in(text_, layer_around(), "name"), type_around()};
 }
 
 void Complaints::AddWarning(int line, pb::io::ColumnNumber column, const std::string& message) {
@@ -117,9 +196,11 @@ std::vector<Complaint> Complaints::warnings(std::size_t most) {
   std::set<std::string> told;                // types that are not here of which all has been said
   std::map<std::size_t, std::size_t> lines;  // by layers of such types: the warning about them
   std::set<std::size_t> lists;               // those of them that end with a list of fields
+  std::set<std::size_t> unclosed;            // layers in which others are
   for (const Raw& raw : raw_warnings_) {
     if (warnings.size() == most) break;
     Complaint next = reworded(raw.line, raw.column, raw.message);
+    if (unclosed_ && !unclosed.insert(layer_around().begin).second) continue;
     if (missing_type_ == kUnknownV1Type) continue;  // the type is an error already
     if (!missing_type_.empty()) {
       const TextBlock layer = layer_around();
@@ -168,12 +249,13 @@ std::string Complaints::with_place(const std::string& words) const {
 
 std::string Complaints::in_words(const std::string& message) {
   kind_ = Complaint::Kind::other;
+  unclosed_ = false;
   missing_type_.clear();
   if (message.find("has no field named") != std::string::npos) {
     return unknown_field(quoted_part(message, 0), quoted_part(message, 1));
   }
   if (message.rfind("Unknown enumeration value", 0) == 0) {
-    kind_ = Complaint::Kind::unknown_value;
+    kind_ = Complaint::Kind::wrong_value;
     return unknown_value(quoted_part(message, 0), quoted_part(message, 1));
   }
   if (message.rfind("Interpreting non ascii codepoint", 0) == 0) {
@@ -194,9 +276,9 @@ std::string Complaints::in_words(const std::string& message) {
   }
   if (const std::string type = type_of_new_format(message); !type.empty())
     return cat("`layers` is the old format, which has no ", quoted(type, 60), ": write `layer`");
-  std::string words = message;
-  while (!words.empty() && words.back() == '.') words.pop_back();
+  std::string words = is_about_value(message) ? wrong_value(message) : message;
   const std::size_t got = words.find(", got: ");
+  while (got == std::string::npos && !words.empty() && words.back() == '.') words.pop_back();
   if (got != std::string::npos) {
     const std::string found = words.substr(got + 7);
     words = words.substr(0, got) + ", found " + (found.empty() ? "the end of the file" : quoted(found, 60)) +
@@ -218,16 +300,43 @@ std::string Complaints::type_of_new_format(const std::string& message) const {
   return is_it ? type : "";
 }
 
+/// Where a field's value belongs, finds the one that is read in its place. Returns what is wrong.
+std::string Complaints::wrong_value(const std::string& message) {
+  const bool invalid = message.starts_with("Invalid value");
+  if (invalid) at_ = move_to_name(text_, at_, quoted_part(message, 1));
+  const TextValue value = value_at(text_, at_.offset);
+  const pb::Descriptor* type =
+      value.field.empty() ? nullptr : message_of(root_, blocks_around(text_, value.span.begin));
+  const pb::FieldDescriptor* field = type == nullptr ? nullptr : type->FindFieldByName(value.field);
+  if (field == nullptr) return message;
+  kind_ = Complaint::Kind::wrong_value;
+  const std::string written(text_.substr(value.span.begin, value.span.end - value.span.begin));
+  stand_in_ = stand_in_for(*field, written);
+  stand_in_.place = value.span;
+  if (!value.has_colon && stand_in_.text == written) {
+    stand_in_.place.end = value.span.begin;
+    stand_in_.text.clear();
+  }
+  if (!value.has_colon) stand_in_.text.insert(0, ": ");
+  if (written.empty()) stand_in_.text += ' ';
+  constexpr std::string_view kWord = "Expected identifier", kTruth = "Expected true or false";
+  if (field->cpp_type() != pb::FieldDescriptor::CPPTYPE_BOOL || !value.has_colon) return message;
+  if (message.starts_with(kWord)) return cat(kTruth, message.substr(kWord.size()));
+  return cat(kTruth, ", got: ", written);
+}
+
 std::string Complaints::unknown_field(const std::string& type_name, const std::string& field) {
   at_ = move_to_name(text_, at_, field);
   const pb::Descriptor* type = root_.file()->pool()->FindMessageTypeByName(type_name);
   if (type == nullptr) return cat("unknown field ", quoted(field, 60));
   std::string words = cat("unknown field ", quoted(field, 60), " in ", type->name());
+  unclosed_ = (field == "layer" || field == "layers") && layer_around().begin < text_.size();
+  if (unclosed_) return words + ": the layer before it may not be closed (a } is missing)";
   if (const std::string reason = about_other_field(type->name(), field); !reason.empty())
     return cat(words, ": ", reason);
   if (const std::string missing = missing_type(field); !missing.empty())
     return cat(words, ": the layer ", missing);
-  const std::string homes = homes_of(field, *type);
+  const std::string homes = homes_of(field, *type, is_layer(*type) ? type_around() : "");
   if (type == &root_ && type->name() == "SolverParameter" && !homes.empty()) {
     return words + ": it is a field of a net; is this a net's file instead of a solver's?";
   }
@@ -270,33 +379,29 @@ TextBlock Complaints::layer_around() const {
   return layer == blocks.rend() ? TextBlock{"", text_.size()} : *layer;
 }
 
+/// In its current form.
+std::string Complaints::type_around() const {
+  return current_type_name(value_in(text_, layer_around(), "type"));
+}
+
 std::string Complaints::unknown_value(const std::string& value, const std::string& field) {
   at_ = move_to_name(text_, at_, value);
   const pb::Descriptor* type = message_of(root_, blocks_around(text_, at_.offset));
   const std::vector<std::string> known = values_of(field, type, *root_.file());
-  stand_in_.clear();
-  if (type == caffe::V1LayerParameter::descriptor() && field == "type") return unknown_v1_type(value, known);
   const pb::FieldDescriptor* found = type == nullptr ? nullptr : type->FindFieldByName(field);
-  if (found != nullptr && found->enum_type() != nullptr) {
+  const bool is_v1_type = found != nullptr && is_layer(*type) && field == "type";
+  stand_in_ = {};
+  if (found != nullptr && found->enum_type() != nullptr && text_.substr(at_.offset).starts_with(value)) {
     const pb::EnumValueDescriptor* meant = found->enum_type()->FindValueByName(nearest_name(value, known));
-    if (meant != nullptr) stand_in_ = std::to_string(meant->number());
-    // It is written over the value, so it must not be longer.
-    if (stand_in_.empty() || stand_in_.size() > value.size())
-      stand_in_ = std::to_string(found->enum_type()->value(0)->number());
+    if (meant == nullptr) meant = found->enum_type()->value(0);
+    stand_in_ = {{at_.offset, at_.offset + value.size()},
+                 is_v1_type ? kUnknownV1Type : std::to_string(meant->number()),
+                 false};
   }
+  if (is_v1_type) return unknown_v1_type(value, known);
   const std::string words = cat("unknown value ", quoted(value, 60), " for ", quoted(field, 60)),
                     near = did_you_mean(value, known);
   return known.empty() ? words : cat(words, near, "; known values: ", join(known, ", "));
-}
-
-/// A layer is of no type rather than of another one than was meant.
-std::string Complaints::unknown_v1_type(const std::string& value, std::vector<std::string> known) {
-  std::erase(known, "NONE");
-  stand_in_ = kUnknownV1Type;
-  const std::string other = about_other_v1_type(value);
-  if (!other.empty()) return cat("the layer ", other);
-  return cat("unknown value ", quoted(value, 60), " for \"type\"", did_you_mean(value, known),
-             "; trainer layers lists all types, by their current names");
 }
 
 }  // namespace banyan::io

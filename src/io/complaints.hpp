@@ -5,6 +5,7 @@
 #include <google/protobuf/io/tokenizer.h>
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -18,9 +19,16 @@ namespace banyan::io {
 constexpr int kDeepestNesting = 64;  ///< of blocks; a legal message nests 8 levels (solver, net, layer, ...)
 
 struct Complaint {
-  enum class Kind : std::uint8_t { unknown_value, given_twice, other } kind;
+  enum class Kind : std::uint8_t { wrong_value, given_twice, other } kind;
   std::size_t offset;
   std::string text;  // `file:line:column: complaint`
+};
+
+/// What is read in the place of a wrong value.
+struct StandIn {
+  TextSpan place;
+  std::string text;      ///< "" if there is none
+  bool guessed = false;  ///< nothing tells which value is meant
 };
 
 /// `text`, `root` (the message that it describes), `origin` (its file) and `added` (what the file does not
@@ -34,14 +42,17 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   void AddError(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override;
   /// Of unknown fields.
   void AddWarning(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override;
-  const std::vector<Complaint>& errors() const { return errors_; }
+  /// The first, at which the parser ends; nothing if there is none.
+  const std::optional<Complaint>& error() const { return error_; }
   /// The first `most` of them. Of a type that is not here all is said once, then its fields are listed by
   /// layers.
   std::vector<Complaint> warnings(std::size_t most = std::string::npos);
   /// Layers, by name and current type, of which the warnings say that their type is not here.
   const std::set<std::pair<std::string, std::string>>& told_layers() const { return told_layers_; }
-  /// For the latest unknown value: the number of the one that takes its place, as text; "" if there is none.
-  const std::string& stand_in() const { return stand_in_; }
+  /// For the error, if it is a wrong value.
+  const StandIn& stand_in() const { return stand_in_; }
+  /// Name and current type of the layer with the error; "" of neither if it is not in a layer.
+  std::pair<std::string, std::string> layer_of_error() const { return layer_of_error_; }
 
  private:
   Complaint reworded(int line, int column, const std::string& message);
@@ -51,8 +62,9 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::string unknown_field(const std::string& type_name, const std::string& field);
   std::string missing_type(const std::string& field);
   TextBlock layer_around() const;
+  std::string type_around() const;
+  std::string wrong_value(const std::string& message);
   std::string unknown_value(const std::string& value, const std::string& field);
-  std::string unknown_v1_type(const std::string& value, std::vector<std::string> known);
 
   std::string_view text_;
   const google::protobuf::Descriptor& root_;
@@ -64,9 +76,11 @@ class Complaints : public google::protobuf::io::ErrorCollector {
     int line, column;
     std::string message;
   };
-  std::vector<Complaint> errors_;
+  std::optional<Complaint> error_;
   std::vector<Raw> raw_warnings_;  // to find their words reads the text again
-  std::string stand_in_;
+  StandIn stand_in_;
+  std::pair<std::string, std::string> layer_of_error_;
+  bool unclosed_ = false;     // the latest complaint is of a layer within another
   std::string missing_type_;  // with which the latest complaint is explained; "" otherwise
   std::set<std::pair<std::string, std::string>> told_layers_;
 };

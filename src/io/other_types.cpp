@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <set>
+#include <map>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/upgrade.hpp"
@@ -47,9 +50,6 @@ constexpr std::array kOthers{
     OtherType{
         "DeformConv", "branches of Caffe",
         "DeformableConvolution takes its offsets as a second input; write a Convolution that makes them"},
-    OtherType{"DenseCRF", "DeepLab",
-              "it refines finished scores; run it on the net's outputs afterwards, or put a "
-              "MultiStageMeanfield (CRF-RNN) into the net, through which it can be trained"},
     OtherType{
         "DomainTransform", "DeepLab",
         "its filter passes over one pixel after the other, for which there is no operator; train without "
@@ -85,7 +85,6 @@ constexpr std::array kOthers{
               "prepare labels, boxes and landmarks beforehand and read them with HDF5Data"},
     OtherType{"MTCNNEuclideanLoss", "branches for MTCNN", "EuclideanLoss of the samples that Filter chooses"},
     OtherType{"MatRead", "DeepLab", kMatlab},
-    OtherType{"MergeCrop", "BVLC's opencl branch", "Crop, then Concat or Eltwise, does the same"},
     OtherType{"MnActivation", "Intel's Caffe", kOneNet},
     OtherType{"MnParamGradCompress", "Intel's Caffe",
               "it compresses gradients between machines; remove it: here they are exchanged as they are"},
@@ -107,8 +106,6 @@ constexpr std::array kOthers{
               "SigmoidCrossEntropyLoss is"},
     OtherType{"RemoteData", "Intel's Caffe",
               "it asks another machine for its data; every machine reads its own here, as with Data"},
-    OtherType{"Rescale", "a branch for skeletons",
-              "its ports disagree about values outside the receptive field; rescale such labels beforehand"},
     OtherType{"SequenceData", "yjxiong's Caffe (UntrimmedNets)",
               "it reads lists of shots; VideoData reads snippets of whole videos"},
     OtherType{
@@ -142,9 +139,22 @@ std::string without_case(std::string_view type) {
   return plain;
 }
 
-std::set<std::string>& layer_types() {
-  static std::set<std::string> types;
+/// With their settings.
+std::map<std::string, std::vector<std::string>>& layer_types() {
+  static std::map<std::string, std::vector<std::string>> types;
   return types;
+}
+
+/// transform_param, which layers of their kind share.
+bool transforms_data(std::string_view type) {
+  constexpr std::array<std::string_view, 6> kWithout{"CPMData",   "CustomData", "DocData",
+                                                     "DummyData", "HDF5Data",   "MemoryData"};
+  return type.ends_with("Data") && !contains(kWithout, type);
+}
+
+/// loss_param.
+bool is_loss(std::string_view type) {
+  return type.find("Loss") != std::string_view::npos || type == "Yolov3";
 }
 
 }  // namespace
@@ -169,7 +179,7 @@ std::string about_other_v1_type(const std::string& type) {
     return false;
   };
   if (is_known([&](const std::string& name) { return without_case(name) == without_case(type); })) return "";
-  for (const std::string& known : layer_types())
+  for (const auto& [known, settings] : layer_types())
     if (without_case(type) == without_case(known) &&
         !is_known([&](const std::string& name) { return current_type_name(name) == known; }))
       return cat("has the type ", quoted(known),
@@ -195,13 +205,24 @@ std::string did_you_mean_type(const std::string& type) {
         without_case(type) == without_case(old->value(i)->name()) && layer_types().contains(now))
       return cat(" (did you mean ", quoted(now), "?)");
   if (layer_types().contains(type + "Loss")) return cat(" (did you mean ", quoted(type + "Loss"), "?)");
-  return did_you_mean(type, {layer_types().begin(), layer_types().end()});
+  std::vector<std::string> known;
+  for (const auto& [name, settings] : layer_types()) known.push_back(name);
+  return did_you_mean(type, known);
 }
 
-void add_layer_type(const std::string& type) { layer_types().insert(type); }
+void add_layer_type(const std::string& type, std::vector<std::string> settings) {
+  layer_types()[type] = std::move(settings);
+}
 
 bool may_be_layer_type(const std::string& type) {
   return layer_types().empty() || layer_types().contains(type);
+}
+
+bool may_be_setting_of(const std::string& type, const std::string& field) {
+  const auto found = layer_types().find(type);
+  if (found == layer_types().end() || !field.ends_with("_param")) return true;
+  return contains(found->second, field) || (field == "transform_param" && transforms_data(type)) ||
+         (field == "loss_param" && is_loss(type));
 }
 
 }  // namespace banyan::io

@@ -4,6 +4,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 namespace banyan::io {
 
@@ -30,9 +31,13 @@ std::string about_missing_type(const std::string& type);
 /// ` (did you mean "X"?)` for the nearest type that is here, or "".
 std::string did_you_mean_type(const std::string& type);
 
-/// A type that is here. Only the program knows which layers it has.
-void add_layer_type(const std::string& type);
+/// A type that is here, and the fields of LayerParameter that hold its settings. Only the program knows which
+/// layers it has.
+void add_layer_type(const std::string& type, std::vector<std::string> settings);
 /// False for a type that is not here. In a program without layers any type may be one.
 bool may_be_layer_type(const std::string& type);
+/// False for a field `x_param` of LayerParameter in which a layer of that type, which is here, has no
+/// settings.
+bool may_be_setting_of(const std::string& type, const std::string& field);
 
 }  // namespace banyan::io

@@ -18,6 +18,7 @@ namespace {
 namespace pb = google::protobuf;
 
 constexpr std::size_t kLargestText = std::size_t{256} << 20;
+constexpr int kMostReplaced = 300;  // wrong values, after each of which the text is read again
 
 bool nothing_set(const pb::Message& message) {
   std::vector<const pb::FieldDescriptor*> fields;
@@ -52,6 +53,14 @@ struct ReadText {
   void blank(std::size_t begin, std::size_t end) {
     for (std::size_t k = begin; k < end; ++k)
       if (text[k] != '\n') text[k] = ' ';
+  }
+  /// Everything else stays in its line, and but for what is longer in its place.
+  void replace(const TextSpan& place, const std::string& by) {
+    blank(place.begin, place.end);
+    const std::size_t line_end = std::min(text.find('\n', place.begin), place.end),
+                      over = std::min(by.size(), line_end - place.begin);
+    text.replace(place.begin, over, by, 0, over);
+    if (over < by.size()) insert(place.begin + over, by.substr(over));
   }
 };
 
@@ -179,7 +188,7 @@ void parse_text(std::string_view text, const std::string& origin, pb::Message& m
   // It ends at the first error, so unknown fields are before that.
   if (unknown == UnknownFields::refuse)
     for (const Complaint& field : complaints.warnings(1)) bad_input(field.text);
-  if (!complaints.errors().empty()) bad_input(complaints.errors().front().text);
+  if (complaints.error()) bad_input(complaints.error()->text);
   if (!parsed) bad_input(origin, ": not a readable ", message.GetDescriptor()->name());
   for (const Complaint& warning : complaints.warnings()) log_warning(warning.text + "; ignored");
   if (read.early)
@@ -190,24 +199,32 @@ void parse_text(std::string_view text, const std::string& origin, pb::Message& m
 }
 
 TextProblems find_text_problems(std::string_view text, const std::string& origin, pb::Message& message) {
-  const ReadText first = readable_text(text, *message.GetDescriptor(), origin);
-  std::string rest = first.text;
+  ReadText rest = readable_text(text, *message.GetDescriptor(), origin);
   std::vector<Complaint> found;
   TextProblems problems;
+  int replaced = 0;
   for (bool merges = false, done = false; !done;) {
-    const std::string read = rest;
-    Complaints complaints(read, *message.GetDescriptor(), origin, first.added);
+    const ReadText read = rest;
+    Complaints complaints(read.text, *message.GetDescriptor(), origin, read.added);
     pb::TextFormat::Parser parser = parser_for(complaints);
     message.Clear();
     // Merging, a field may be given twice.
-    done = merges ? parser.MergeFromString(read, &message) : parser.ParseFromString(read, &message);
-    if (!complaints.errors().empty()) {
-      Complaint error = complaints.errors().front();
+    done = merges ? parser.MergeFromString(read.text, &message) : parser.ParseFromString(read.text, &message);
+    if (complaints.error()) {
+      Complaint error = *complaints.error();
+      const StandIn& stand_in = complaints.stand_in();
       const bool twice = error.kind == Complaint::Kind::given_twice && !merges;
-      const bool replaced = error.kind == Complaint::Kind::unknown_value &&
-                            replace_name(rest, error.offset, complaints.stand_in());
+      const bool mended = error.kind == Complaint::Kind::wrong_value && !stand_in.text.empty() &&
+                          (found.empty() || found.back().offset < error.offset) &&
+                          ++replaced <= kMostReplaced;
+      if (mended) rest.replace(stand_in.place, stand_in.text);
+      if (mended && stand_in.guessed) {
+        const bool in_layer = !complaints.layer_of_error().second.empty();
+        if (in_layer) problems.guessed_layers.insert(complaints.layer_of_error());
+        problems.guessed_elsewhere = problems.guessed_elsewhere || !in_layer;
+      }
       merges = merges || twice;
-      problems.whole = twice || replaced;
+      problems.whole = twice || mended;
       if (!problems.whole) error.text += "; nothing after this place has been read";
       done = !problems.whole;
       found.push_back(std::move(error));

@@ -18,6 +18,10 @@ struct Token {
   enum class Kind { word, text, open, close, other } kind = Kind::other;
   std::string_view value;  // of a text: between its quotes
   std::size_t begin = 0, end = 0;
+
+  /// A block or a list.
+  bool opens() const { return kind == Kind::open || (kind == Kind::other && value == "["); }
+  bool closes() const { return kind == Kind::close || (kind == Kind::other && value == "]"); }
 };
 
 /// Names, texts and braces, without blanks and comments. Reads what cannot be parsed too.
@@ -62,6 +66,41 @@ class Tokens {
   std::string_view text_;
   std::size_t at_;
 };
+
+/// Of values without quotes and braces.
+bool ends_value(char c) {
+  return is_blank(c) || std::string_view(",;:{}[]<>\"'#").find(c) != std::string_view::npos;
+}
+
+/// `begin` where what is there is no value, but a sign or the name of the next field; npos of a block that
+/// does not end.
+std::size_t end_of_value(std::string_view text, std::size_t begin) {
+  Tokens tokens(text, begin);
+  Token token;
+  if (!tokens.next(token) || token.begin != begin) return begin;
+  std::size_t end = token.end;
+  if (token.kind == Token::Kind::text) {  // with those that continue it
+    while (tokens.next(token) && token.kind == Token::Kind::text) end = token.end;
+    return end;
+  }
+  if (token.opens()) {
+    for (int depth = 1; depth > 0; end = token.end) {
+      if (!tokens.next(token)) return std::string_view::npos;
+      depth += token.opens() ? 1 : token.closes() ? -1 : 0;
+    }
+    return end;
+  }
+  if (ends_value(text[begin])) return begin;
+  while (end < text.size() && !ends_value(text[end])) ++end;
+  if (text[end - 1] == '$' && text.substr(end).starts_with('{'))  // of a template
+    return std::min(text.find('}', end), text.size() - 1) + 1;
+  const std::string_view written = text.substr(begin, end - begin);
+  Tokens rest(text, end);
+  const bool is_next_field =
+      std::all_of(written.begin(), written.end(), is_name_character) && rest.next(token) &&
+      (token.kind == Token::Kind::open || (token.kind == Token::Kind::other && token.value == ":"));
+  return is_next_field ? begin : end;
+}
 
 }  // namespace
 
@@ -200,13 +239,31 @@ std::vector<std::size_t> field_separators(std::string_view text) {
   return places;
 }
 
-bool replace_name(std::string& text, std::size_t at, const std::string& by) {
-  std::size_t end = at;
-  while (end < text.size() && is_name_character(text[end])) ++end;
-  if (end - at < by.size() || by.empty()) return false;
-  text.replace(at, by.size(), by);
-  std::fill(text.begin() + static_cast<long>(at + by.size()), text.begin() + static_cast<long>(end), ' ');
-  return true;
+TextValue value_at(std::string_view text, std::size_t offset) {
+  std::size_t begin = std::min(offset, text.size());
+  if (begin < text.size() && !ends_value(text[begin]))
+    while (begin > 0 && !ends_value(text[begin - 1])) --begin;
+  std::vector<std::string_view> open;  // of lists: their fields; of blocks: ""
+  Tokens tokens(text, 0);
+  Token token, before;
+  std::string_view word;
+  while (tokens.next(token) && token.begin < begin) {
+    if (token.end > begin) return {};  // in a text
+    if (token.kind == Token::Kind::word) word = token.value;
+    if (token.opens()) open.push_back(token.kind == Token::Kind::open ? "" : word);
+    if (token.closes() && !open.empty()) open.pop_back();
+    before = token;
+  }
+  TextValue value;
+  const bool sign = before.kind == Token::Kind::other;
+  if (!open.empty() && !open.back().empty()) {
+    if (sign && (before.value == "[" || before.value == ",")) value.field = open.back();
+  } else if ((sign && before.value == ":") || before.kind == Token::Kind::word) {
+    value.field = word;
+    value.has_colon = sign;
+  }
+  value.span = {begin, end_of_value(text, begin)};
+  return value.span.end == std::string_view::npos ? TextValue() : value;
 }
 
 void for_each_value(const std::string& text, std::string_view block, std::string_view field,

@@ -53,9 +53,15 @@ std::vector<TextBlock> blocks_named(std::string_view text, const std::vector<std
 /// between two texts, which would be one text without it.
 std::vector<std::size_t> field_separators(std::string_view text);
 
-/// Writes `by` and blanks over the name at `at`, so that everything else stays where it is. Returns false and
-/// changes nothing where the name is shorter.
-bool replace_name(std::string& text, std::size_t at, const std::string& by);
+/// A value as it is written, right or wrong.
+struct TextValue {
+  std::string field;      ///< whose value it is, or an element of it; "" where no value belongs
+  bool has_colon = true;  ///< false: the value follows the field's name
+  TextSpan span;          ///< empty where the value is missing
+};
+
+/// The value that begins at `offset` or, without quotes and braces, has it inside.
+TextValue value_at(std::string_view text, std::size_t offset);
 
 /// use(value, begin, end) for every value that a block of this name gives for `field`: a word or a text,
 /// which with its quotes is at [begin, end). It may replace these characters by as many.

@@ -48,6 +48,11 @@ bool has_more_than_a_triplet(const caffe::LayerParameter& layer) {
   return layer.type() == "TripletLoss" && layer.bottom_size() >= 4 && layer.bottom_size() <= 6;
 }
 
+/// DecoupledNet's has a second output, 1 where the input is positive, else 0.
+bool marks_positive(const caffe::LayerParameter& layer) {
+  return layer.type() == "ReLU" && layer.bottom_size() == 1 && layer.top_size() == 2;
+}
+
 constexpr float kZeroByte = 128;
 
 bool convolves_bytes(const caffe::NetParameter& net) {
@@ -68,7 +73,8 @@ bool is_dialect(const caffe::LayerParameter& layer) {
   constexpr std::array<std::string_view, 5> kTypes{"ConvolutionReLU", "DenseBlock", "ReLUPooling", "Switch",
                                                    "XCLProgram"};
   const std::string& type = layer.type();
-  if (is_minimum(layer) || pools_after(layer) || has_more_than_a_triplet(layer)) return true;
+  if (is_minimum(layer) || pools_after(layer) || has_more_than_a_triplet(layer) || marks_positive(layer))
+    return true;
   return std::find(kTypes.begin(), kTypes.end(), type) != kTypes.end() || is_local(type) ||
          without_ristretto(type) != type;
 }
@@ -90,6 +96,8 @@ class DialectUpgrade {
       take_triplet(layer);
     } else if (type == "Switch") {
       take_switch(layer);
+    } else if (marks_positive(layer)) {
+      take_marks(layer);
     } else {
       if (type == "ReLUPooling" && layer.pooling_param().pool() == caffe::PoolingParameter::MIN)
         bad_input(origin_, ": layer ", quoted(layer.name()),
@@ -129,6 +137,19 @@ class DialectUpgrade {
     *layer.mutable_exclude() = by.exclude();
     if (by.has_phase()) layer.set_phase(by.phase());
     return layer;
+  }
+
+  /// The output is positive where the input is, unless the slope is negative; then that Caffe, too, looks at
+  /// the input after an output in its place.
+  void take_marks(caffe::LayerParameter& relu) {
+    const caffe::LayerParameter of = relu;
+    relu.mutable_top()->RemoveLast();
+    if (relu.loss_weight_size() > 1) relu.mutable_loss_weight()->RemoveLast();
+    layers_.Add()->Swap(&relu);
+    const bool of_input = of.relu_param().negative_slope() < 0;
+    caffe::LayerParameter& marks =
+        add(of, "_marks", "Threshold", of_input ? of.bottom(0) : of.top(0), of.top(1));
+    if (of.loss_weight_size() > 1) marks.add_loss_weight(of.loss_weight(1));
   }
 
   void take_minimum(caffe::LayerParameter& pooling) {

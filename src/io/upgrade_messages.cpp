@@ -1,5 +1,7 @@
 // Messages of branches that have another name here.
 
+#include <google/protobuf/descriptor.h>
+
 #include <algorithm>
 
 #include "banyan/base/error.hpp"
@@ -9,6 +11,23 @@
 namespace banyan::io {
 namespace {
 
+/// A branch's name of a message, and the one here.
+struct Renamed {
+  const char *theirs, *ours;
+};
+constexpr Renamed kRenamed[] = {{"bnhk_param", "bn_param"},
+                                {"convolution3d_param", "convolution_param"},
+                                {"deformable_convolution_param", "convolution_param"},
+                                {"lrn_map_param", "lrn_param"},
+                                {"pooling3d_param", "pooling_param"}};
+
+const google::protobuf::FieldDescriptor* layer_field(const char* name) {
+  return caffe::LayerParameter::descriptor()->FindFieldByName(name);
+}
+bool has_message(const caffe::LayerParameter& layer, const char* name) {
+  return layer.GetReflection()->HasField(layer, layer_field(name));
+}
+
 /// NVIDIA's names before 0.17.
 bool has_early_transform(const caffe::LayerParameter& layer) {
   const caffe::TransformationParameter& s = layer.transform_param();
@@ -17,8 +36,9 @@ bool has_early_transform(const caffe::LayerParameter& layer) {
 }
 
 bool has_other_message(const caffe::LayerParameter& layer) {
-  return layer.has_convolution3d_param() || layer.has_deformable_convolution_param() ||
-         layer.has_pooling3d_param() || layer.has_softmaxloss_param() || has_early_transform(layer);
+  return layer.has_softmaxloss_param() || has_early_transform(layer) ||
+         std::any_of(std::begin(kRenamed), std::end(kRenamed),
+                     [&](const Renamed& message) { return has_message(layer, message.theirs); });
 }
 
 class MessageUpgrade {
@@ -26,21 +46,8 @@ class MessageUpgrade {
   MessageUpgrade(caffe::LayerParameter& layer, const std::string& origin) : layer_(layer), origin_(origin) {}
 
   void run() const {
-    if (layer_.has_convolution3d_param()) {
-      if (layer_.has_convolution_param()) refuse_both("convolution3d_param", "convolution_param");
-      layer_.mutable_convolution_param()->Swap(layer_.mutable_convolution3d_param());
-      layer_.clear_convolution3d_param();
-    }
-    if (layer_.has_deformable_convolution_param()) {
-      if (layer_.has_convolution_param()) refuse_both("deformable_convolution_param", "convolution_param");
-      layer_.mutable_convolution_param()->Swap(layer_.mutable_deformable_convolution_param());
-      layer_.clear_deformable_convolution_param();
-    }
-    if (layer_.has_pooling3d_param()) {
-      if (layer_.has_pooling_param()) refuse_both("pooling3d_param", "pooling_param");
-      layer_.mutable_pooling_param()->Swap(layer_.mutable_pooling3d_param());
-      layer_.clear_pooling3d_param();
-    }
+    for (const Renamed& message : kRenamed)
+      if (has_message(layer_, message.theirs)) rename(message);
     if (layer_.has_softmaxloss_param()) softmax_loss();
     if (has_early_transform(layer_)) transform();
   }
@@ -52,6 +59,13 @@ class MessageUpgrade {
   }
   [[noreturn]] void refuse_both(const char* theirs, const char* ours) const {
     refuse(theirs, " is a branch's name of ", ours, "; give one of the two");
+  }
+
+  void rename(const Renamed& message) const {
+    if (has_message(layer_, message.ours)) refuse_both(message.theirs, message.ours);
+    const google::protobuf::Reflection& reflection = *layer_.GetReflection();
+    reflection.SetAllocatedMessage(&layer_, reflection.ReleaseMessage(&layer_, layer_field(message.theirs)),
+                                   layer_field(message.ours));
   }
 
   /// crop_size cuts anywhere in training and the centre in tests, which the two crops were for.

@@ -69,6 +69,27 @@ void become_silence(caffe::LayerParameter& layer) {
   layer.set_type("Silence");
 }
 
+/// Hidden Two-Stream's, whose videos are TSN's. Its other settings have no effect there either.
+void become_video_data(caffe::LayerParameter& layer) {
+  caffe::VideoDataParameter& videos = *layer.mutable_video_data_param();
+  if (layer.has_multi_frame_data_param()) videos.Swap(layer.mutable_multi_frame_data_param());
+  layer.clear_multi_frame_data_param();
+  videos.set_modality(caffe::VideoDataParameter::RGB);
+  videos.clear_scale();
+  videos.clear_mean_file();
+  videos.clear_crop_size();
+  videos.clear_mirror();
+  videos.clear_rand_skip();
+  if (layer.has_transform_param()) layer.mutable_transform_param()->clear_is_flow();
+  layer.set_type("VideoData");
+}
+
+/// Of 2014, before LRN had regions.
+void become_lrn(caffe::LayerParameter& layer) {
+  layer.mutable_lrn_param()->set_norm_region(caffe::LRNParameter::WITHIN_CHANNEL);
+  layer.set_type("LRN");
+}
+
 /// A sum of one input is a multiple of it.
 void become_power(caffe::LayerParameter& layer) {
   const caffe::EltwiseParameter& s = layer.eltwise_param();
@@ -99,6 +120,17 @@ void follow_edges(caffe::NetParameter& net) {
     if (layer.type() == "Crop" && !layer.has_crop_param())
       layer.mutable_crop_param()->set_automatic_offset(true);
   }
+}
+
+/// RstarCNN's. With one input it is another branch's, of the values along an axis.
+bool is_sum_of_blobs(const caffe::LayerParameter& layer) {
+  return layer.type() == "Sum" && layer.bottom_size() > 1;
+}
+
+/// HED's loss under a name of its own (OSVOS).
+void become_balanced_loss(caffe::LayerParameter& layer) {
+  if (!layer.loss_param().has_class_balance()) layer.mutable_loss_param()->set_class_balance(1);
+  layer.set_type("SigmoidCrossEntropyLoss");
 }
 
 /// How many words the first line of a list has after its path; 0: it cannot be read.
@@ -232,6 +264,19 @@ bool is_single_eltwise(const caffe::LayerParameter& layer) {
          s.coeff_size() <= (s.operation() == caffe::EltwiseParameter::SUM ? 1 : 0);
 }
 
+/// Of Caffe-DeepBinaryCode, which reads one blob twice.
+bool reads_codes_twice(const caffe::LayerParameter& layer) {
+  return (layer.type() == "K1_EuclideanLoss" || layer.type() == "K2_EuclideanLoss") &&
+         layer.bottom_size() == 2 && layer.bottom(0) == layer.bottom(1);
+}
+
+void read_codes_once(caffe::LayerParameter& layer) {
+  layer.mutable_bottom()->RemoveLast();
+  if (layer.propagate_down_size() != 2) return;
+  layer.set_propagate_down(0, layer.propagate_down(0) || layer.propagate_down(1));
+  layer.mutable_propagate_down()->RemoveLast();
+}
+
 /// In MS-CNN and Cascade R-CNN the regions of a batch are drawn together.
 bool draws_of_batch(const caffe::LayerParameter& layer) {
   return layer.type() == "ProposalTarget" && layer.proposal_target_param().has_cls_num();
@@ -239,7 +284,8 @@ bool draws_of_batch(const caffe::LayerParameter& layer) {
 
 /// Of a type that has another name here; nullptr: of any other.
 const char* name_here(const std::string& type) {
-  static const std::map<std::string, const char*> kNames{{"CuDNNConvolution", "Convolution"},
+  static const std::map<std::string, const char*> kNames{{"BNHK", "BN"},
+                                                         {"CuDNNConvolution", "Convolution"},
                                                          {"CuDNNDeconvolution", "Deconvolution"},
                                                          {"FloatData", "Data"},
                                                          {"HoleConvolution", "Convolution"},
@@ -266,12 +312,17 @@ Become other_form(const caffe::LayerParameter& layer) {
   if (type == "CCCP") return become_pointwise;
   if (name_here(type) != nullptr) return take_name_here;
   if (type == "EltwiseAccuracy") return become_accuracy;
+  if (type == "LRNMap") return become_lrn;
+  if (type == "MultiFrameData") return become_video_data;
+  if (type == "SigmoidCrossEntropyBalanceLoss") return become_balanced_loss;
   if (type == "MultiLabelData") return become_labelled_images;
   if (type == "MultiLabelImageData") return become_image_data;
   if (type == "ImageSegData" && layer.image_data_param().has_has_label()) return type_labels;
   if (type == "BoxData") return become_annotated_data;
   if (is_of_yolo(layer)) return become_yolo_output;
   if (is_single_eltwise(layer)) return become_power;
+  if (is_sum_of_blobs(layer)) return [](caffe::LayerParameter& l) { l.set_type("Eltwise"); };
+  if (reads_codes_twice(layer)) return read_codes_once;
   if (draws_of_batch(layer)) return [](caffe::LayerParameter& l) { l.set_type("BatchProposalTarget"); };
   return nullptr;
 }
@@ -288,6 +339,11 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
   const auto warn = [&](const caffe::LayerParameter& layer, const auto&... what) {
     log_warning(cat(origin, ": layer ", quoted(layer.name()), " (", layer.type(), ")", what...));
   };
+  for (const caffe::LayerParameter& layer : net.layer())
+    if (layer.type() == "MultiFrameData" && layer.has_multi_frame_data_param() &&
+        layer.has_video_data_param())
+      bad_input(origin, ": layer ", quoted(layer.name()),
+                " (MultiFrameData) has multi_frame_data_param and video_data_param; give one of the two");
   const auto refuse_both = [&](const caffe::LayerParameter& layer, const char* other) {
     bad_input(origin, ": layer ", quoted(layer.name()), " (", layer.type(), ") has ", other,
               " and image_data_param; give one of the two");
@@ -320,6 +376,9 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
     if (become == become_labelled_images && layer.has_multi_label_data_param() &&
         layer.has_image_data_param())
       refuse_both(layer, "multi_label_data_param");
+    if (become == read_codes_once)
+      warn(layer, ": both inputs are ", quoted(layer.bottom(0)),
+           ", which gets the gradient of the first one (in the branch, that of the second cancels it)");
     if (become == become_power && std::exchange(single, &layer) == nullptr)
       warn(layer, " has one input, as in FlowNet; it and others like it are read as Power");
     edges = edges || of_hed;

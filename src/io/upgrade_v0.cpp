@@ -21,6 +21,8 @@ using caffe::V1LayerParameter;
 const std::map<std::string, V1LayerParameter::LayerType>& v0_types() {
   static const std::map<std::string, V1LayerParameter::LayerType> types = {
       {"accuracy", V1LayerParameter::ACCURACY},
+      {"K1_euclidean_loss", V1LayerParameter::K1_EUCLIDEAN_LOSS},  // Caffe-DeepBinaryCode
+      {"K2_euclidean_loss", V1LayerParameter::K2_EUCLIDEAN_LOSS},
       {"bnll", V1LayerParameter::BNLL},
       {"concat", V1LayerParameter::CONCAT},
       {"conv", V1LayerParameter::CONVOLUTION},

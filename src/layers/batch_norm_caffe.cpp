@@ -63,8 +63,14 @@ class CaffeBatchNorm : public BatchNormalization {
 void CaffeBatchNorm::refuse_unsupported() const {
   const auto& s = settings();
   if (s.relu() || s.fused_relu()) refuse("a fused ReLU is not supported; add a ReLU layer");
-  if (s.update_global_stats()) refuse("update_global_stats is not supported");
-  if (learns_slopes(s) && !s.bias_term()) refuse("bias_term: false is not supported");
+  if (s.update_global_stats())
+    refuse(
+        "update_global_stats is not supported: in PSPNet's Caffe it normalizes by the batch's variance "
+        "around a stored mean that stays where it was; use_global_stats alone chooses the statistics");
+  if (learns_slopes(s) && !s.bias_term())
+    refuse(
+        "bias_term: false is not supported: slopes are learned together with biases here; for slopes alone, "
+        "write a Scale layer after a BatchNorm that learns neither");
   if (!(s.eps() >= 0)) refuse("eps must not be negative; found ", s.eps());
   // Multipliers of statistics have no meaning, but NVIDIA's files have them.
   for (int i = 0; i < 3 && i < parameter_.param_size() && !learns_slopes(s); ++i)

@@ -35,6 +35,8 @@ class BboxDataLayer : public SourceLayer {
     SourceLayer::check_transform();
     const caffe::TransformationParameter& transform = parameter().transform_param();
     if (transform.mirror()) refuse("transform_param.mirror", "is not supported: boxes would not follow");
+    if (transform.resize_param_size() > 0)
+      refuse("transform_param.resize_param", "is not supported: new_height and new_width resize");
     if (data::crop_of(transform).height > 0)
       refuse("transform_param", "must not crop: boxes would not follow");
   }

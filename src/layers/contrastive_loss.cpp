@@ -1,7 +1,8 @@
 // ContrastiveLoss (Hadsell, Chopra, LeCun 2006) of pairs of vectors: with d their distance, d^2 for similar
 // pairs and max(margin - d, 0)^2 for others (legacy_version: max(margin - d^2, 0)), summed and divided by 2
 // N, N being the number of pairs over all devices. Inputs: vectors, vectors, and per pair whether they are
-// similar (1) or not (0). The vectors get gradients; where d is 0, a dissimilar pair's is 0.
+// similar (1) or not (0), or two labels (caffe-windows), whose whole parts are equal for similar pairs. The
+// vectors get gradients; where d is 0, a dissimilar pair's is 0.
 #include "banyan/layers/loss.hpp"
 #include "banyan/ops/distance_loss.hpp"
 
@@ -12,7 +13,7 @@ class ContrastiveLossLayer : public LossLayer {
  public:
   ContrastiveLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : LossLayer(parameter, options,
-                  {.arity = {3, 3, 1, 1},
+                  {.arity = {3, 4, 1, 1},
                    .backward_reads_outputs = false,
                    .differentiable_inputs = 2,
                    .meets = Meets::forward}),
@@ -20,10 +21,11 @@ class ContrastiveLossLayer : public LossLayer {
                 parameter.contrastive_loss_param().legacy_version()} {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    const Shape &a = inputs[0]->shape, &b = inputs[1]->shape, &similar = inputs[2]->shape;
-    if (a.axes() < 1 || !(a == b) || similar.count() != a[0])
-      refuse("expected two blobs of one shape, and one number for each of their samples; found ",
-             a.to_string(), ", ", b.to_string(), " and ", similar.to_string());
+    const Shape &a = inputs[0]->shape, &b = inputs[1]->shape;
+    for (std::size_t i = 2; i < inputs.size(); ++i)
+      if (const Shape& similar = inputs[i]->shape; a.axes() < 1 || !(a == b) || similar.count() != a[0])
+        refuse("expected two blobs of one shape, and one number for each of their samples; found ",
+               a.to_string(), ", ", b.to_string(), " and ", similar.to_string());
     set_output(*outputs[0], Shape{});
   }
 
@@ -33,7 +35,12 @@ class ContrastiveLossLayer : public LossLayer {
     for (Tensor* tensor : {&squares_, &factors_}) ensure(context, *tensor, Shape{pairs}, DType::f64);
     ensure(context, partial_, Shape{2}, DType::f64);
     ops::squared_distances(context, inputs[0]->data, inputs[1]->data, squares_);
-    ops::contrastive_loss(context, squares_, inputs[2]->data, margin_, factors_, partial_);
+    if (inputs.size() > 3) {
+      ensure(context, similar_, Shape{pairs}, inputs[2]->data.dtype());
+      ops::equal_labels(context, inputs[2]->data, inputs[3]->data, similar_);
+    }
+    const Tensor& similar = inputs.size() > 3 ? similar_ : inputs[2]->data;
+    ops::contrastive_loss(context, squares_, similar, margin_, factors_, partial_);
     find_divisor(pass, Normalization::batch_size, pairs, pairs);
     write_loss(pass, *outputs[0]);
   }
@@ -49,6 +56,7 @@ class ContrastiveLossLayer : public LossLayer {
  private:
   ops::PairMargin margin_;
   Tensor squares_, factors_;
+  Tensor similar_;  ///< of two labels
 };
 
 const RegisterLayer<ContrastiveLossLayer> registered_contrastive_loss(

@@ -13,8 +13,14 @@ DataLayer::Settings DataLayer::settings() const {
     refuse("data_param.backend", cat("is LEVELDB, which this build of Banyan lacks: install libleveldb-dev "
                                      "and build again, or convert ",
                                      banyan::quoted(from.source()), " to LMDB"));
-  if (from.has_mining_hard_param()) refuse("data_param.mining_hard_param", "is not supported");
-  if (from.has_side()) refuse("data_param.side", "is not supported");
+  if (from.has_mining_hard_param())
+    refuse("data_param.mining_hard_param",
+           "is not supported: no description says how yjxiong's branch chooses records; remove it, or let "
+           "thresh_ratio of a SoftmaxWithLoss choose hard samples");
+  if (from.has_side())
+    refuse("data_param.side",
+           "is not supported: it is the length of the grid of YOLO's labels; AnnotatedData reads boxes, from "
+           "which RegionLoss and Yolov3 learn");
   return settings_of(from);
 }
 

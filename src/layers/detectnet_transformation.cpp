@@ -37,7 +37,10 @@ class DetectNetTransformationLayer : public BoxLayer {
                                        {a.has_emit_constraint(), "emit_constraint"},
                                        {a.has_distort_param(), "distort_param"},
                                        {a.has_expand_param(), "expand_param"}})
-      if (given) refuse("detectnet_augmentation_param.", field, " is not supported");
+      if (given)
+        refuse("detectnet_augmentation_param.", field,
+               " is not supported: images change as in NVIDIA's 0.17 (flip, scale, rotation, cut, hue, "
+               "saturation); remove it");
     const int means = parameter_.transform_param().mean_value_size();
     if (means != 0 && means != 1 && means != 3)
       refuse("transform_param has ", means, " values of mean_value; expected 1, or 3: of B, G and R");

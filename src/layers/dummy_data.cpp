@@ -1,6 +1,6 @@
 // DummyData: constant or random blobs. One data_filler or shape for all outputs, or one for each (likewise
 // the old num, channels, height, width). Random fillers draw new values in every pass; sample i of the global
-// batch gets the same values whichever device holds it.
+// batch gets the same values whichever device holds it. Others give the same in every pass.
 #include "banyan/layers/filler.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
@@ -26,10 +26,13 @@ class DummyDataLayer : public Layer {
  private:
   Shape read_shape(int output, int outputs) const;
   void fill_random(Pass& pass, const caffe::FillerParameter& filler, std::size_t output, Tensor& to);
+  void fill_alike(Pass& pass, std::size_t output, Tensor& to);
   const caffe::DummyDataParameter& settings() const { return parameter_.dummy_data_param(); }
 
   std::vector<Shape> shapes_;
   std::vector<caffe::FillerParameter> fillers_;
+  /// Of outputs that are neither constant nor random; their own memory may be another's between passes.
+  std::vector<Tensor> kept_;
 };
 
 Shape DummyDataLayer::read_shape(int output, int outputs) const {
@@ -65,6 +68,7 @@ void DummyDataLayer::setup(const Blobs&, const Blobs& outputs) {
                                     : settings().data_filler(fillers == 1 ? 0 : i));
     check_filler(fillers_.back(), shapes_.back());
   }
+  kept_.resize(outputs.size());
   reshape({}, outputs);
 }
 
@@ -72,9 +76,26 @@ void DummyDataLayer::forward(Pass& pass, const Blobs&, const Blobs& outputs) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (fillers_[i].type() == "constant")
       ops::fill(*pass.context, outputs[i]->data, fillers_[i].value());
-    else
+    else if (draws_values(fillers_[i]))
       fill_random(pass, fillers_[i], i, outputs[i]->data);
+    else
+      fill_alike(pass, i, outputs[i]->data);
   }
+}
+
+void DummyDataLayer::fill_alike(Pass& pass, std::size_t output, Tensor& to) {
+  Context& context = *pass.context;
+  Tensor& kept = kept_[output];
+  if (!kept.defined()) {
+    kept = Tensor(context.device(), to.shape(), to.dtype());
+    dispatch_float(to.dtype(), "DummyData", [&]<class T>() {
+      std::vector<T> values(static_cast<std::size_t>(to.count()));
+      fill_values(fillers_[output], to.shape(), {pass.seed, name(), static_cast<int>(output)}, 1,
+                  values.data());
+      copy_from_host(context, values.data(), kept);
+    });
+  }
+  ops::copy(context, kept, to);
 }
 
 /// Fills one sample at a time, like a parameter of one sample identified by the sample's position in the

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 #include <vector>
 
 #include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/io/atomic_file.hpp"
 #include "banyan/ops/random.hpp"
 #include "layers/random_group.hpp"
 
@@ -14,9 +16,9 @@ namespace banyan {
 namespace {
 
 const std::vector<std::string>& filler_types() {
-  static const std::vector<std::string> types{"constant", "uniform", "gaussian", "positive_unitball",
-                                              "xavier",   "msra",    "bilinear", "gaussian_unitball",
-                                              "diagonal"};
+  static const std::vector<std::string> types{"constant", "uniform", "gaussian",   "positive_unitball",
+                                              "xavier",   "msra",    "bilinear",   "gaussian_unitball",
+                                              "diagonal", "file",    "borderMask", "flowBorderMask"};
   return types;
 }
 
@@ -107,6 +109,45 @@ void fill_diagonal(const caffe::FillerParameter& filler, const Shape& shape, T* 
     values[i * (shape.dim(-1) + 1)] = static_cast<T>(filler.diag_val(i));
 }
 
+/// 0 in a frame around each plane, 1 inside.
+template <class T>
+void fill_border_mask(const caffe::FillerParameter& filler, const Shape& shape, T* values) {
+  const std::int64_t height = shape.dim(2), width = shape.dim(3);
+  const auto shorter = static_cast<float>(std::min(height, width));
+  const auto border = static_cast<std::int64_t>(std::round(std::min(filler.border_ratio(), 1.0f) * shorter));
+  const auto inside = [&](std::int64_t at, std::int64_t length) {
+    return at >= border && at < length - border;
+  };
+  for (std::int64_t i = 0; i < shape.count(); ++i)
+    values[i] = static_cast<T>(inside(i / width % height, height) && inside(i % width, width) ? 1 : 0);
+}
+
+/// Where the next pixel to the right (channel 0) or below (channel 1) is there.
+template <class T>
+void fill_flow_border_mask(const Shape& shape, T* values) {
+  const std::int64_t height = shape.dim(2), width = shape.dim(3);
+  for (std::int64_t i = 0; i < shape.count(); ++i) {
+    const bool right = i / (height * width) % 2 == 0;
+    const bool last = right ? i % width == width - 1 : i / width % height == height - 1;
+    values[i] = static_cast<T>(last ? 0 : 1);
+  }
+}
+
+constexpr std::size_t kLargestFile = std::size_t{1} << 30;
+
+template <class T>
+void fill_from_file(const caffe::FillerParameter& filler, const Shape& shape, T* values) {
+  std::istringstream numbers(io::read_file(filler.file(), kLargestFile));
+  for (std::int64_t i = 0; i < shape.count(); ++i) {
+    double number = 0;
+    if (!(numbers >> number))
+      bad_input("filler type \"file\": ", quoted(filler.file()), " holds ", i, " numbers",
+                numbers.eof() ? "" : " and then something else", "; expected ", shape.count(),
+                " for the shape ", shape.to_string());
+    values[i] = static_cast<T>(number);
+  }
+}
+
 /// n of xavier and msra.
 double fan(const caffe::FillerParameter& filler, const Shape& shape) {
   const auto count = static_cast<double>(shape.count());
@@ -118,6 +159,12 @@ double fan(const caffe::FillerParameter& filler, const Shape& shape) {
 }
 
 }  // namespace
+
+bool draws_values(const caffe::FillerParameter& filler) {
+  static const std::vector<std::string> alike{"constant", "bilinear",   "diagonal",
+                                              "file",     "borderMask", "flowBorderMask"};
+  return !contains(alike, filler.type());
+}
 
 void check_filler(const caffe::FillerParameter& filler, const Shape& shape) {
   const std::string& type = filler.type();
@@ -133,6 +180,17 @@ void check_filler(const caffe::FillerParameter& filler, const Shape& shape) {
     bad_input("filler type ", quoted(type), " cannot be sparse; `sparse` belongs to gaussian");
   if (type == "bilinear" && (shape.axes() != 4 || shape.dim(2) != shape.dim(3)))
     bad_input("filler type \"bilinear\" needs 4 axes with a square kernel, found shape ", shape.to_string());
+  if ((type == "borderMask" || type == "flowBorderMask") && shape.axes() != 4)
+    bad_input("filler type ", quoted(type), " needs 4 axes, found shape ", shape.to_string());
+  if (type == "flowBorderMask" && shape.dim(1) != 2)
+    bad_input("filler type \"flowBorderMask\" needs 2 channels, found shape ", shape.to_string());
+  if (type == "borderMask" && !(filler.has_border_ratio() && filler.border_ratio() >= 0))
+    bad_input("filler type \"borderMask\" needs a border_ratio that is not negative");
+  if (type != "borderMask" && filler.has_border_ratio())
+    bad_input("filler type ", quoted(type), " has no border_ratio; it belongs to borderMask");
+  if (type == "file" && filler.file().empty()) bad_input("filler type \"file\" needs the name of a file");
+  if (type != "file" && filler.has_file())
+    bad_input("filler type ", quoted(type), " has no file; it belongs to file");
   if (type == "diagonal") {
     const std::int64_t side = shape.axes() > 0 ? shape.dim(-1) : 0;
     if (filler.diag_val_size() != side || shape.count() != side * side)
@@ -165,6 +223,12 @@ void fill_values(const caffe::FillerParameter& filler, const Shape& shape, const
           values);
   } else if (type == "diagonal") {
     fill_diagonal(filler, shape, values);
+  } else if (type == "file") {
+    fill_from_file(filler, shape, values);
+  } else if (type == "borderMask") {
+    fill_border_mask(filler, shape, values);
+  } else if (type == "flowBorderMask") {
+    fill_flow_border_mask(shape, values);
   } else if (type == "positive_unitball") {
     fill_random(draws, count, threads, 0, 1, detail::uniform_group, values);
     normalize_rows(shape, values);

@@ -31,7 +31,8 @@ class ImageListLayer : public SourceLayer {
         images().has_use_image() || images().has_use_temporal_jitter())
       refuse("image_data_param", "has settings of C3D's VIDEO_DATA, whose type is VideoData");
     if (images().dataset_share_per_node() != 1)
-      refuse("image_data_param.dataset_share_per_node", "is not supported (except 1)");
+      refuse("image_data_param.dataset_share_per_node",
+             "is not supported (except 1): it leaves out a part of the list; take its lines out of the file");
     check_pairs();
     check_own_settings();
     Settings settings;

@@ -84,8 +84,8 @@ Registry& registry() {
 void register_layer(const std::string& type, LayerFactory factory, LayerInfo info) {
   // Nothing may be thrown before main(): a duplicate name is reported when it is requested.
   if (!registry().factories.emplace(type, factory).second) registry().doubled.insert(type);
+  io::add_layer_type(type, info.messages());
   registry().infos[type] = std::move(info);
-  io::add_layer_type(type);
 }
 
 std::vector<std::string> registered_layer_types() {

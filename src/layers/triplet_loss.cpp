@@ -4,54 +4,103 @@
 //
 // losstype (a branch for descriptors of objects and their poses, Wohlhart and Lepetit 2015): 1 is max(0, 1 -
 // |a - n|^2 / (|a - p|^2 + margin)), 2 the same of e to the power of both distances.
+//
+// With two inputs (that branch, later) the first holds sets of samples one after the other: an anchor, a
+// positive and num_triplets negatives. The losses of a set's triplets and |a - p|^2 are summed over the sets
+// and divided by twice their number. The values of the second input are not read. Every device compares the
+// whole batch, because a set's samples are dealt to several.
 #include "banyan/layers/loss.hpp"
+#include "banyan/ops/basic.hpp"
 #include "banyan/ops/distance_loss.hpp"
+#include "whole_batch_loss.hpp"
 
 namespace banyan {
 namespace {
 
-class TripletLossLayer : public LossLayer {
+class TripletLossLayer : public WholeBatchLossLayer {
  public:
   TripletLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : LossLayer(parameter, options,
-                  {.arity = {3, 3, 1, 1}, .backward_reads_outputs = false, .meets = Meets::forward}),
-        margin_{static_cast<ops::TripletMargin::Kind>(parameter.triplet_loss_param().losstype()),
-                parameter.triplet_loss_param().margin()} {}
+      : WholeBatchLossLayer(parameter, options, {.arity = {2, 3, 1, 1}, .backward_reads_outputs = false}),
+        margin_{static_cast<ops::TripletMargin::Kind>(settings().losstype()), settings().margin()} {}
 
   void check_settings() const override {
-    const auto& s = parameter_.triplet_loss_param();
-    if (s.losstype() > 2) refuse("losstype must be 0, 1 or 2; found ", s.losstype());
-    if (s.losstype() > 0 && !(s.margin() > 0))
-      refuse("losstype: ", s.losstype(),
-             " divides by what margin is a part of, which must be positive; found ", s.margin());
+    if (settings().losstype() > 2) refuse("losstype must be 0, 1 or 2; found ", settings().losstype());
+    check_margin(static_cast<int>(settings().losstype()));
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
+
+  void setup(const Blobs& inputs, const Blobs&) override {
+    check_settings();
+    of_sets_ = inputs.size() == 2;
+    if (!of_sets_) {
+      if (settings().has_num_triplets())
+        refuse("num_triplets is for two bottoms, sets of samples; found ", inputs.size());
+      return;
+    }
+    constexpr std::uint32_t kMost = 1 << 20;
+    if (settings().num_triplets() < 1 || settings().num_triplets() > kMost)
+      refuse("num_triplets, the negatives of each set, must be 1 to ", kMost, "; found ",
+             settings().num_triplets());
+    if (settings().losstype() > 1)
+      refuse("with two bottoms losstype must be 0 or 1; found ", settings().losstype());
+    if (!settings().has_losstype()) margin_.kind = ops::TripletMargin::Kind::ratio;
+    check_margin(static_cast<int>(margin_.kind));
+    sets_ = {2 + std::int64_t{settings().num_triplets()}, margin_};
+    traits_.differentiable_inputs = 1;
+  }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    const Shape &a = inputs[0]->shape, &p = inputs[1]->shape, &n = inputs[2]->shape;
-    if (a.axes() < 1 || !(a == p) || !(a == n))
+    const Shape& a = inputs[0]->shape;
+    if (of_sets_) {
+      const Shape& unread = inputs[1]->shape;
+      if (a.axes() < 1 || unread.axes() < 1 || a[0] != unread[0])
+        refuse("the inputs must have the same batch; ", quoted(inputs[0]->name), " is ", a.to_string(), ", ",
+               quoted(inputs[1]->name), " is ", unread.to_string());
+      if (unread.count(1) != 1)
+        refuse("with two bottoms the second has one number for each sample, and samples are in sets; ",
+               quoted(inputs[1]->name), " is ", unread.to_string(),
+               "; anchors, positives and negatives are three bottoms");
+      if (options().devices == 1) check_sets(a[0]);
+    } else if (a.axes() < 1 || !(a == inputs[1]->shape) || !(a == inputs[2]->shape)) {
       refuse("anchors, positives and negatives must have one shape; found ", a.to_string(), ", ",
-             p.to_string(), " and ", n.to_string());
+             inputs[1]->shape.to_string(), " and ", inputs[2]->shape.to_string());
+    }
     set_output(*outputs[0], Shape{});
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;
-    const std::int64_t samples = inputs[0]->shape[0];
-    for (Tensor* tensor : {&near_, &far_, &to_near_, &to_far_})
-      ensure(context, *tensor, Shape{samples}, DType::f64);
     ensure(context, partial_, Shape{2}, DType::f64);
+    if (of_sets_) {
+      gather(pass, inputs, 1);
+      check_sets(samples(0));
+      ensure(context, factors_, Shape{samples(0)}, DType::f64);
+      ensure(context, count_, Shape{1}, DType::f64);
+      ops::triplet_sets_loss(context, whole(0), sets_, factors_, partial_);
+      ops::fill(context, count_, static_cast<double>(samples(0) / sets_.size));
+      return write_share(pass, *outputs[0], count_);
+    }
+    const std::int64_t triplets = inputs[0]->shape[0];
+    for (Tensor* tensor : {&near_, &far_, &to_near_, &to_far_})
+      ensure(context, *tensor, Shape{triplets}, DType::f64);
     ops::squared_distances(context, inputs[0]->data, inputs[1]->data, near_);
     ops::squared_distances(context, inputs[0]->data, inputs[2]->data, far_);
     ops::triplet_loss(context, near_, far_, margin_, to_near_, to_far_, partial_);
-    find_divisor(pass, Normalization::batch_size, samples, samples);
+    find_divisor(pass, Normalization::batch_size, triplets, triplets);
     write_loss(pass, *outputs[0]);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
     Context& context = *pass.context;
-    const Tensor &a = inputs[0]->data, &p = inputs[1]->data, &n = inputs[2]->data, &dy = outputs[0]->grad;
+    const Tensor& dy = outputs[0]->grad;
+    if (of_sets_) {
+      if (propagate[0])
+        write_gradient(pass, 0, *inputs[0], [&](Tensor& dx) {
+          ops::triplet_sets_backward(context, whole(0), sets_, factors_, dy, count_, dx);
+        });
+      return;
+    }
+    const Tensor &a = inputs[0]->data, &p = inputs[1]->data, &n = inputs[2]->data;
     if (propagate[0])
       ops::triplet_backward(context, a, p, n, to_near_, to_far_, dy, divisor_, inputs[0]->grad);
     if (propagate[1]) ops::pair_backward(context, p, a, to_near_, dy, divisor_, inputs[1]->grad);
@@ -59,8 +108,24 @@ class TripletLossLayer : public LossLayer {
   }
 
  private:
+  const caffe::TripletLossParameter& settings() const { return parameter_.triplet_loss_param(); }
+  void check_margin(int losstype) const {
+    if (losstype > 0 && !(settings().margin() > 0))
+      refuse("losstype: ", losstype, " divides by what margin is a part of, which must be positive; found ",
+             settings().margin());
+  }
+  void check_sets(std::int64_t total) const {
+    if (total % sets_.size != 0)
+      refuse("with num_triplets: ", settings().num_triplets(), " a set has ", sets_.size,
+             " samples, an anchor, a positive and negatives; the whole batch has ", total,
+             ", which is no multiple");
+  }
+
   ops::TripletMargin margin_;
+  ops::TripletSets sets_;
+  bool of_sets_ = false;
   Tensor near_, far_, to_near_, to_far_;
+  Tensor factors_, count_;  ///< of sets: of each sample; their number, over all devices
 };
 
 const RegisterLayer<TripletLossLayer> registered_triplet_loss(

@@ -1,5 +1,7 @@
 // Warp (PWC-Net), FlowWarp (FlowNet2): the first input sampled along the second, a flow N x 2 x H x W, to the
-// right and down in pixels; 0 where the flow leads out of the map.
+// right and down in pixels; 0 where the flow leads out of the map. FlowTransformer (Hidden Two-Stream):
+// beyond the border values fade to 0 within a pixel, and there is a gradient of the flow alone, unless
+// propagate_down asks for that of the first input.
 #include "banyan/ops/warp.hpp"
 
 #include "banyan/layers/layer.hpp"
@@ -14,7 +16,11 @@ class WarpLayer : public Layer {
               {.arity = {2, 2, 1, 1},
                .layout = LayoutRule::follows,
                .by_sample = true,
-               .backward_reads_outputs = false}) {}
+               .backward_reads_outputs = false}) {
+    if (type() != "FlowTransformer") return;
+    border_ = ops::WarpBorder::fades;
+    if (parameter_.propagate_down_size() == 0 || !parameter_.propagate_down(0)) traits_.constant_input = 0;
+  }
 
   void check_settings() const override {
     if (parameter_.flow_warp_param().fill_value() != caffe::FlowWarpParameter::ZERO)
@@ -32,19 +38,19 @@ class WarpLayer : public Layer {
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    ops::warp_forward(*pass.context, inputs[0]->data, inputs[1]->data, outputs[0]->data);
+    ops::warp_forward(*pass.context, inputs[0]->data, inputs[1]->data, border_, outputs[0]->data);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
     Context& context = *pass.context;
-    const Tensor& dy = outputs[0]->grad;
+    const Tensor &dy = outputs[0]->grad, &flow = inputs[1]->data;
     if (propagate[0]) {
       const Shape& maps = inputs[0]->shape;
       ensure(context, rows_, Shape{maps[0], maps[2], 2}, DType::i32);
-      ops::warp_backward(context, dy, inputs[1]->data, rows_, inputs[0]->grad);
+      ops::warp_backward(context, dy, flow, border_, rows_, inputs[0]->grad);
     }
-    if (propagate[1]) ops::warp_flow_backward(context, inputs[0]->data, inputs[1]->data, dy, inputs[1]->grad);
+    if (propagate[1]) ops::warp_flow_backward(context, inputs[0]->data, flow, border_, dy, inputs[1]->grad);
   }
 
   double forward_flops(const Blobs&, const Blobs& outputs) const override {
@@ -52,6 +58,7 @@ class WarpLayer : public Layer {
   }
 
  private:
+  ops::WarpBorder border_ = ops::WarpBorder::none;
   Tensor rows_;
 };
 
@@ -63,6 +70,10 @@ const RegisterLayer<WarpLayer> registered_flow_warp("FlowWarp",
                                                      .message = "flow_warp_param",
                                                      .examples = {"", "fill_value: ZERO"},
                                                      .inputs = {{4, 5, 6}, {2, 5, 6}}});
+const RegisterLayer<WarpLayer> registered_flow_transformer(
+    "FlowTransformer", {.about = "maps sampled along a flow, which alone has a gradient (Hidden Two-Stream)",
+                        .message = "flow_transformer_param",
+                        .inputs = {{4, 5, 6}, {2, 5, 6}}});
 
 }  // namespace
 }  // namespace banyan

@@ -124,6 +124,12 @@ void export_swish(const LayerExport& layer) {
   layer.node("Mul", {layer.in[0], layer.step("Sigmoid", {scaled}, "sigmoid")});
 }
 
+/// Mish itself is in later sets of operators only.
+void export_mish(const LayerExport& layer) {
+  const std::string softplus = layer.step("Softplus", layer.in, "softplus");
+  layer.node("Mul", {layer.in[0], layer.step("Tanh", {softplus}, "tanh")});
+}
+
 void export_clip(const LayerExport& layer) {
   const auto& s = layer.settings().clip_param();
   layer.node("Clip", {layer.in[0], layer.graph.scalar(layer.inner("min"), s.min()),
@@ -298,6 +304,7 @@ const std::vector<ExportRow>& math_exports() {
       {"Sigmoid", [](const LayerExport& layer) { layer.node("Sigmoid", layer.in); }},
       {"Swish", export_swish},
       {"HardSwish", [](const LayerExport& layer) { layer.node("HardSwish", layer.in); }},
+      {"Mish", export_mish},
       {"CReLU", export_crelu},
       {"TanH", [](const LayerExport& layer) { layer.node("Tanh", layer.in); }},
       {"Threshold", export_threshold},

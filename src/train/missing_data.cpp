@@ -11,6 +11,7 @@
 #include "banyan/data/augmenter.hpp"
 #include "banyan/data/clips.hpp"
 #include "banyan/data/field_data.hpp"
+#include "banyan/data/image_transforms.hpp"
 #include "banyan/data/poses.hpp"
 #include "banyan/net/connections.hpp"
 #include "banyan/net/filter.hpp"
@@ -48,6 +49,14 @@ std::int64_t channels_of(const caffe::LayerParameter& parameter) {
   return gray ? 1 : 3;
 }
 
+/// The first of several databases that does not exist, or the first of all.
+std::string first_missing(const caffe::DocDataParameter& databases) {
+  std::error_code ignored;
+  for (const std::string& source : databases.sources())
+    if (!std::filesystem::exists(source, ignored)) return source;
+  return databases.sources(0);
+}
+
 /// An image whose sides have the lengths of the settings.
 Shape shape_of_roi_image(const caffe::RoiDataParameter& how) {
   const std::int64_t align = std::max<std::int64_t>(how.align(), 1);
@@ -67,6 +76,10 @@ std::string source_of(const caffe::LayerParameter& layer, const google::protobuf
     if (field->is_repeated() || field->message_type() == nullptr) continue;
     const auto& message = layer.GetReflection()->GetMessage(layer, field);
     const auto* const kind = message.GetDescriptor();
+    if (kind == caffe::DocDataParameter::descriptor() && layer.doc_data_param().sources_size() > 0) {
+      settings = &message;
+      return first_missing(layer.doc_data_param());
+    }
     const bool two = kind == caffe::ImageLabelDataParameter::descriptor();
     const bool file =
         kind == caffe::VideoDataParameter::descriptor() && layer.video_data_param().has_video_file();
@@ -98,12 +111,15 @@ Shape shape_of_missing(const caffe::LayerParameter& layer) {
   if (layer.type() == "FrcnnRoiData") return shape_of_roi_image(layer.roi_data_param());
   if (layer.type() == "CPMData")
     return data::pose_images(layer.cpm_transform_param(), number_in(*settings, "batch_size"));
+  if (layer.type() == "DocData")
+    return data::transformed_images(layer.image_transform_param(), number_in(*settings, "batch_size"));
   const data::CropSize crop = data::crop_of(transform);
-  // Of AnnotatedData; of several, batches of the first.
+  // Of AnnotatedData, Data and ImageData; of several, the first.
   const caffe::ResizeParameter resize =
       transform.resize_param_size() > 0 ? transform.resize_param(0) : caffe::ResizeParameter();
-  const bool resizes =
-      transform.resize_param_size() > 0 && resize.resize_mode() != caffe::ResizeParameter::FIT_SMALL_SIZE;
+  const bool resizes = transform.resize_param_size() > 0 &&
+                       (transform.resize_param_size() > 1 || resize.prob() > 0) &&
+                       resize.resize_mode() != caffe::ResizeParameter::FIT_SMALL_SIZE;
   const auto side = [&](std::int64_t cut, std::int64_t resized, const char* of_files) {
     return cut != 0 ? cut : resizes ? resized : number_in(*settings, of_files);
   };

@@ -13,16 +13,17 @@
 
 namespace banyan {
 
-/// The field of the layer's settings that names a data source (`source`), and the message that it is in; ""
-/// if there is none.
+/// The field of the layer's settings that names a data source (`source`; of several, the first one that does
+/// not exist), and the message that it is in; "" if there is none.
 std::string source_of(const caffe::LayerParameter& layer, const google::protobuf::Message*& settings);
 
 /// The path of the layer's source, if it names one that does not exist, else "".
 std::string missing_source(const caffe::LayerParameter& layer);
 
 /// Of the first blob of a layer with such a source: batch_size x channels x crop_size x crop_size
-/// (AnnotatedData: or resize_param's lengths; lists of files: or new_height x new_width; FrcnnRoiData: one
-/// image of scale x max_size), three channels unless the settings say otherwise. No axes: they do not tell.
+/// (AnnotatedData, Data: or resize_param's lengths; DocData: those of image_transform_param; lists of files:
+/// or new_height x new_width; FrcnnRoiData: one image of scale x max_size), three channels unless the
+/// settings say otherwise. No axes: they do not tell.
 Shape shape_of_missing(const caffe::LayerParameter& layer);
 
 /// Of the blobs of a layer that no pass goes through before a program has filled them (MemoryData, Python

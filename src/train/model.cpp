@@ -82,8 +82,8 @@ Shape stand_in_slice(const caffe::LayerParameter& source, int top, const Shape& 
 }
 
 /// Of blob `top` of a source whose first one is `first`: of one value per image; of AnnotatedData's table
-/// with one row, or its rows for each image; of a label for each pixel, and the images' sizes; of
-/// FrcnnRoiData's image's size and scale, and of one box.
+/// with one row, or its rows for each image; of a label for each pixel, and the images' sizes, or of
+/// SelectSegBinary's numbers of classes; of FrcnnRoiData's image's size and scale, and of one box.
 Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape& first) {
   const std::int64_t items = first.dim(0);
   if (makes_table(source)) return {1, 1, 1, 8};
@@ -103,11 +103,14 @@ Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape&
     return {items, 1, side(0), side(1)};
   }
   const bool per_pixel = source.type() == "ImageSegData" || source.type() == "WindowSegData" ||
-                         source.type() == "SegData" || source.type() == "DenseImageData";
+                         source.type() == "SegData" || source.type() == "DenseImageData" ||
+                         source.type() == "SelectSegBinary";
   if (per_pixel && top == 1 && first.axes() == 4) {
     const std::int64_t divisor = std::max(1, source.dense_image_data_param().label_divide_factor());
     return {items, 1, first[2] / divisor, first[3] / divisor};
   }
+  if (source.type() == "SelectSegBinary" && top == 2)
+    return {items, source.window_cls_data_param().label_dim(), 1, 1};
   if (per_pixel && top == 2) return {items, 1, 1, 2};
   const caffe::ImageDataParameter& images = source.image_data_param();
   const std::int64_t labels = images.has_label_size() ? images.label_size() : images.label_dim();

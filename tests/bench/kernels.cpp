@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/ops/expanded_convolution.hpp"
 #include "banyan/ops/processor.hpp"
@@ -478,6 +479,7 @@ void compare_columns(Device& device, const Options& options) {
   Context context(device);
   std::vector<std::int64_t> sizes;
   for (std::int64_t values = 1 << 13; values <= 1 << 21; values *= 4) sizes.push_back(values);
+  if (!contains(sizes, ops::column_values())) sizes.push_back(ops::column_values());
   std::vector<std::string> names;
   for (const std::int64_t values : sizes) names.push_back(cat(values * 4 >> 10));
   print_header("columns: KiB at a time", names);

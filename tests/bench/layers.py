@@ -381,6 +381,7 @@ CASES = {
     "Sigmoid": Case({"x": ((100, 1000), signed)}, "Sigmoid"),
     "Dropout": Case({"x": ((16, 512, 14, 14), signed)}, "Dropout", agrees=False),
     "SpatialDropout": Case({"x": ((16, 128, 64, 64), signed)}, "SpatialDropout", agrees=False),
+    "GuidedDropout": Case({"x": ((16, 128, 64, 64), signed), "y": ((16, 128), signed)}, "GuidedDropout", constant=("y",)),
     "Eltwise": Case({"x": ((16, 256, 56, 56), signed), "y": ((16, 256, 56, 56), signed)}, "Eltwise"),
     "Concat": Case({name: ((16, n, 28, 28), signed) for name, n in (("a", 128), ("b", 192), ("c", 96), ("d", 64))}, "Concat"),
     "SoftmaxWithLoss": Case({"x": ((16, 1000), signed), "y": ((16,), below(1000))}, "SoftmaxWithLoss", constant=("y",)),
@@ -427,6 +428,7 @@ CASES = {
         "ROIPooling roi_pooling_param { pooled_h: 7 pooled_w: 7 spatial_scale: 0.0625 }",
         constant=("rois",),
     ),
+    "GRIDPooling": Case({"x": ((16, 256, 27, 27), signed)}, "GRIDPooling grid_pooling_param { pooled_h: 6 pooled_w: 6 }"),
     "ROIAlign": Case(
         {"x": (MAPS, signed), "rois": (ROIS, regions(1000, 600))},
         "ROIAlign roi_align_param { pooled_h: 7 pooled_w: 7 spatial_scale: 0.0625 sampling_ratio: 2 }",
@@ -600,6 +602,7 @@ CASES = {
         "Crop crop_param { axis: 2 offset: 19 }",
         constant=("like",),
     ),
+    "MergeCrop": Case({"x": ((1, 64, 388, 388), signed), "y": ((1, 64, 568, 568), signed)}, "MergeCrop", constant=("y",)),
     "Padding": Case({"x": ((16, 64, 56, 56), signed)}, "Padding padding_param { pad_beg: 1 pad_end: 1 }"),
     "Convolution depthwise": Case(
         {"x": ((16, 144, 56, 56), signed)},
@@ -623,6 +626,7 @@ CASES = {
     "Insanity": Case({"x": (IMAGE, signed)}, "Insanity", agrees=False),  # both draw
     "Swish": Case({"x": (IMAGE, signed)}, "Swish"),
     "HardSwish": Case({"x": (IMAGE, signed)}, "HardSwish"),
+    "Mish": Case({"x": (IMAGE, signed)}, "Mish"),
     "MinReLU": Case({"x": (IMAGE, signed)}, "MinReLU"),
     "CReLU": Case({"x": (IMAGE, signed)}, "CReLU"),
     "BNLL": Case({"x": (IMAGE, signed)}, "BNLL"),
@@ -658,6 +662,11 @@ CASES = {
     "SigmoidCrossEntropyLoss": Case(
         {"x": ((100, 784), signed), "y": ((100, 784), zero_or_one)}, "SigmoidCrossEntropyLoss", constant=("y",)
     ),
+    "SigmoidCrossEntropyLoss balanced": Case(  # of HED and OSVOS
+        {"x": ((1, 1, 480, 854), signed), "y": ((1, 1, 480, 854), zero_or_one)},
+        "SigmoidCrossEntropyLoss loss_param { class_balance: 1 }",
+        constant=("y",),
+    ),
     "SoftmaxWithLoss weighted": Case(  # of SegNet
         {"x": ((1, 11, 360, 480), signed), "y": ((1, 1, 360, 480), below(11))},
         "SoftmaxWithLoss loss_param { weight_by_label_freqs: true class_weighting: [0.25, 0.125, 4, 0.125, 1, 0.5, 8, 2, 0.5, 6, 7] }",
@@ -673,6 +682,7 @@ CASES = {
     "Log": Case({"x": (IMAGE, positive)}, "Log"),
     "TanH": Case({"x": (IMAGE, signed)}, "TanH"),
     "Threshold": Case({"x": (IMAGE, signed)}, "Threshold", constant=("x",), passes=1),
+    "Rescale": Case({"x": (IMAGE, below(60))}, "Rescale rescale_param { rf: 40 }", constant=("x",), passes=1),
     "Bias": Case({"x": (IMAGE, signed)}, "Bias", weights=(((64,), small),)),
     "Scale": Case(
         {"x": (IMAGE, signed)}, "Scale scale_param { bias_term: true }", weights=(((64,), positive), ((64,), small))
@@ -704,6 +714,7 @@ CASES = {
     "BatchReduction": Case(
         {"x": ((64, 21, 1024), signed)}, "BatchReduction batch_reduction_param { level: [1, 2, 4] reduction_param { axis: 1 operation: MEAN } }"
     ),
+    "MIL": Case({"x": ((1280, 400), signed)}, "MIL mil_param { context_per_roi: 10 }"),
     "BatchReindex": Case({"x": ((256, 4096), signed), "index": ((512,), below(256))}, "BatchReindex", constant=("index",)),
     "Filter": Case({"x": ((256, 4096), signed), "keep": ((256,), zero_or_one)}, "Filter", constant=("keep",)),
     "CosineSimilarity": Case({"a": ((128, 512), signed), "b": ((128, 512), signed)}, "CosineSimilarity"),
@@ -741,6 +752,18 @@ CASES = {
         constant=("a_labels", "b_labels"),
     ),
     "QuantizationLoss": Case({"x": ((128, 64), signed)}, "QuantizationLoss"),  # of DHN
+    "CharbonnierLoss": Case(  # of Hidden Two-Stream
+        {"x": ((8, 30, 112, 112), signed), "mask": ((8, 30, 112, 112), zero_or_one)},
+        "CharbonnierLoss charbonnier_loss_param { alpha: 0.4 beta: 255 }",
+        constant=("mask",),
+    ),
+    "SSIMLoss": Case(  # of Hidden Two-Stream
+        {"x": ((8, 30, 112, 112), signed), "y": ((8, 30, 112, 112), signed)},
+        "SSIMLoss ssim_loss_param { kernel_size: 8 stride: 8 c1: 0.0001 c2: 0.001 }",
+        constant=("y",),
+    ),
+    "K1_EuclideanLoss": Case({"x": ((128, 48), signed)}, "K1_EuclideanLoss"),  # of Caffe-DeepBinaryCode
+    "K2_EuclideanLoss": Case({"x": ((128, 48), signed)}, "K2_EuclideanLoss"),
     "MMDLoss": Case(  # of DAN; PyTorch's side compares all pairs
         {"x": ((64, 4096), signed), "y": ((64, 4096), signed)}, "MMDLoss", agrees=False
     ),
@@ -767,6 +790,12 @@ CASES = {
         constant=("image",),
         weights=(((1, 1, 21, 21), small), ((1, 1, 21, 21), small), ((1, 1, 21, 21), small)),
     ),
+    "DenseCRF": Case(  # of DeepLab
+        {"x": (CLASSES_OF_PIXELS, signed), "size": ((1, 2), below(322)), "image": ((1, 3, 321, 321), below(256))},
+        "DenseCRF dense_crf_param { pos_w: 3 pos_xy_std: 3 bi_w: 4 bi_xy_std: 67 bi_rgb_std: 3 }",
+        constant=("x", "size", "image"),
+        passes=1,
+    ),
     "ColorConv": Case(
         {"x": ((32, 3, 227, 227), positive)}, "ColorConv color_conv_param { output: Lab }", constant=("x",), passes=1
     ),
@@ -788,6 +817,9 @@ CASES = {
     ),
     "Warp": Case({"x": ((8, 32, 112, 192), signed), "flow": ((8, 2, 112, 192), signed)}, "Warp"),
     "FlowWarp": Case({"x": ((8, 3, 320, 448), signed), "flow": ((8, 2, 320, 448), signed)}, "FlowWarp"),
+    "FlowTransformer": Case(  # of Hidden Two-Stream
+        {"x": ((8, 3, 112, 112), signed), "flow": ((8, 2, 112, 112), signed)}, "FlowTransformer", constant=("x",)
+    ),
     "Downsample": Case(
         {"x": ((8, 2, 320, 448), signed)}, "Downsample downsample_param { top_height: 80 top_width: 112 }", constant=("x",), passes=1
     ),
@@ -870,6 +902,11 @@ CASES = {
     ),
     "TripletLoss": Case(
         {name: ((128, 256), small) for name in ("anchor", "near", "far")}, "TripletLoss triplet_loss_param { margin: 0.2 }"
+    ),
+    "TripletLoss sets": Case(
+        {"x": ((250, 256), small), "similar": ((250,), zero_or_one)},
+        "TripletLoss triplet_loss_param { margin: 0.02 num_triplets: 3 }",
+        constant=("similar",),
     ),
     "RankHardLoss": Case(
         {"x": ((128, 512), small), "y": ((128,), below(40))},
@@ -1029,8 +1066,8 @@ NO_CASE = {
     **{
         type: READS_FILES
         for type in (
-            "AnnotatedData", "BboxData", "CPMData", "CustomData", "Data", "DenseImageData", "DetectionData", "EvalData", "FrcnnRoiData", "HDF5Data", "ImageData",
-            "ImageGtData", "ImageLabelData", "ImageSegData", "SegData", "VideoData", "WindowData", "WindowSegData",
+            "AnnotatedData", "BboxData", "CPMData", "CustomData", "Data", "DenseImageData", "DetectionData", "DocData", "EvalData", "FrcnnRoiData", "HDF5Data", "ImageData",
+            "ImageGtData", "ImageLabelData", "ImageSegData", "SegData", "SelectSegBinary", "VideoData", "WindowData", "WindowSegData",
         )
     },
     "HDF5Output": "writes a file: the disk's speed",

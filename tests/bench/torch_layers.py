@@ -73,6 +73,41 @@ def warp(t):
     return run
 
 
+def flow_transformer(t):
+    def run():
+        h, w = t["x"].shape[2:]
+        columns, rows = torch.arange(w) + t["flow"][:, 0], torch.arange(h)[:, None] + t["flow"][:, 1]
+        grid = torch.stack([columns * 2 / (w - 1) - 1, rows * 2 / (h - 1) - 1], 3)
+        return F.grid_sample(t["x"], grid, align_corners=True)
+
+    return run
+
+
+def charbonnier_loss(t):
+    def run():
+        terms = ((255 * t["x"]) ** 2 + 1e-6) ** 0.4
+        return (t["mask"] * terms).sum() / (len(t["x"]) * t["mask"].abs().sum())
+
+    return run
+
+
+def ssim_loss(t):
+    """Maps that windows of 8 cover."""
+    at = torch.arange(8) - 4
+    weights = torch.exp(-(at**2) / (2 * (8 / 6) ** 2))
+    window = torch.outer(weights, weights)[None, None] / weights.sum() ** 2
+
+    def run():
+        n, c, h, w = t["x"].shape
+        x, y = t["x"].reshape(n * c, 1, h, w), t["y"].reshape(n * c, 1, h, w)
+        of_x, of_y, xx, yy, xy = (F.conv2d(maps, window, stride=8) for maps in (x, y, x * x, y * y, x * y))
+        similar = (2 * of_x * of_y + 1e-4) / (of_x**2 + of_y**2 + 1e-4)
+        varies = (2 * (xy - of_x * of_y) + 1e-3) / (xx - of_x**2 + yy - of_y**2 + 1e-3)
+        return (1 - similar * varies).sum() / n
+
+    return run
+
+
 def spatial_transformer(t):
     """Rows before columns, from -1 for the first pixel to 1 for the one after the last."""
 
@@ -158,6 +193,23 @@ def downsample(t):
 
     rows, columns = weights(320, 80), weights(448, 112).T
     return lambda: rows @ t["x"] @ columns
+
+
+def smooth_resize(t):
+    """Appearance flow's: linear interpolation between means, whose weights fall to 0 at the distance of two points."""
+    length, made = 55, 10
+    apart = (length - 1) / (made - 1)
+    reach = torch.arange(-int(apart), int(apart) + 1)
+    near = (torch.arange(length)[:, None] + reach).clamp(0, length - 1)
+    means = torch.zeros(length, length).scatter_add(1, near, (apart - reach.abs()).expand(near.shape))
+    weights = between(torch.arange(made) * apart, length) @ (means / means.sum(1, keepdim=True))
+    return lambda: weights @ t["x"] @ weights.T
+
+
+def pyramid(t):
+    """SPP of 1, 2 and 4 windows along each axis."""
+    side = t["x"].shape[2]
+    return lambda: torch.cat([F.max_pool2d(t["x"], side // windows).flatten(1) for windows in (1, 2, 4)], 1)
 
 
 def mask_resize(t):
@@ -263,6 +315,14 @@ def lrn_within(t):
     def run():
         squares = F.avg_pool2d(t["x"] * t["x"], 3, 1, 1)
         return t["x"] * (1 + 5e-5 * squares) ** -0.75
+
+    return run
+
+
+def guided_dropout(t):
+    def run():
+        mask = (t["y"] > 0).to(t["x"].dtype)
+        return t["x"] * (mask * (mask.shape[1] / mask.sum(1, keepdim=True)))[:, :, None, None]
 
     return run
 
@@ -502,6 +562,16 @@ def triplet_loss(t):
     return run
 
 
+def triplet_sets_loss(t):
+    def run():
+        sets = t["x"].view(50, 5, -1)
+        squares = ((sets[:, :1] - sets[:, 1:]) ** 2).sum(2)
+        near, far = squares[:, :1], squares[:, 1:]
+        return (near.sum() + F.relu(1 - far / (near + 0.02)).sum()) / 2 / len(sets)
+
+    return run
+
+
 def rank_hard_loss(t):
     """With all samples of another label as candidates."""
     labels = t["y"]
@@ -563,6 +633,17 @@ def weighted_loss(t):
     return lambda: F.cross_entropy(t["x"], labels, weights, reduction="sum") / labels.numel()
 
 
+def balanced_loss(t):
+    """Of HED; all targets are 0 or 1."""
+
+    def loss():
+        positive = t["y"].mean(dim=(1, 2, 3), keepdim=True)
+        weights = torch.where(t["y"] == 1, 1 - positive, positive)
+        return F.binary_cross_entropy_with_logits(t["x"], t["y"], weights, reduction="sum") / len(t["x"])
+
+    return loss
+
+
 CASES = {
     "Convolution 7x7 /2": lambda t: convolution(t, 2, 3),
     "Convolution 3x3": lambda t: convolution(t, pad=1),
@@ -582,11 +663,13 @@ CASES = {
     "SyncBN": batch_norm,
     "Pooling MAX": lambda t: lambda: F.max_pool2d(t["x"], 3, 2, ceil_mode=True),
     "Pooling MAX 3x3 /1": lambda t: lambda: F.max_pool2d(t["x"], 3, 1, 1),
+    "SPP": pyramid,
     "Pooling AVE global": lambda t: lambda: F.adaptive_avg_pool2d(t["x"], 1),
     "ReLU": lambda t: lambda: F.relu(t["x"]),
     "Sigmoid": lambda t: lambda: torch.sigmoid(t["x"]),
     "Dropout": lambda t: lambda: F.dropout(t["x"]),
     "SpatialDropout": lambda t: lambda: F.dropout2d(t["x"]),
+    "GuidedDropout": guided_dropout,
     "Eltwise": lambda t: lambda: t["x"] + t["y"],
     "Concat": lambda t: lambda: torch.cat([t["a"], t["b"], t["c"], t["d"]], 1),
     "SoftmaxWithLoss": lambda t: lambda: F.cross_entropy(t["x"], t["y"].long()),
@@ -600,6 +683,7 @@ CASES = {
     "Lstm": lambda t: lstm(t, (0, 2, 1)),
     "RNN": rnn,
     "ROIPooling": lambda t: lambda: ops.roi_pool(t["x"], rois(t), 7, 1 / 16),
+    "GRIDPooling": lambda t: lambda: F.adaptive_max_pool2d(t["x"], 6),
     "ROIAlign": lambda t: lambda: ops.roi_align(t["x"], rois(t), 7, 1 / 16, 2),
     "DeformablePSROIPooling": moved_votes,
     "PSROIPooling": lambda t: lambda: ops.ps_roi_pool(t["x"], rois(t), 7, 1 / 16),
@@ -619,6 +703,7 @@ CASES = {
     "SpatialTransformer": spatial_transformer,
     "Interp": lambda t: lambda: F.interpolate(t["x"], size=(60, 60), mode="bilinear", align_corners=True),
     "Upsample": mask_unpool,
+    "MergeCrop": lambda t: lambda: torch.cat([t["x"], t["y"][:, :, 90:478, 90:478]], 1),
     "Crop": lambda t: lambda: t["x"][:, :, 19:519, 19:519].contiguous(),
     "Padding": lambda t: lambda: F.pad(t["x"], (1, 1, 1, 1)),
     "Convolution depthwise": lambda t: lambda: F.conv2d(t["x"], t["measured/0"], None, 1, 1, 1, 144),
@@ -633,6 +718,7 @@ CASES = {
     "Insanity": lambda t: lambda: F.rrelu(t["x"], 1 / 10, 1 / 5, training=True),
     "Swish": lambda t: lambda: F.silu(t["x"]),
     "HardSwish": lambda t: lambda: F.hardswish(t["x"]),
+    "Mish": lambda t: lambda: F.mish(t["x"]),
     "MinReLU": lambda t: lambda: t["x"].clamp(max=0),
     "CReLU": lambda t: lambda: torch.cat([F.relu(t["x"]), F.relu(-t["x"])], 1),
     "BNLL": lambda t: lambda: F.softplus(t["x"]),
@@ -649,12 +735,15 @@ CASES = {
     "Tile": lambda t: lambda: t["x"].repeat(1, 4, 1, 1),
     "SigmoidCrossEntropyLoss": lambda t: lambda: F.binary_cross_entropy_with_logits(t["x"], t["y"], reduction="sum")
     / len(t["x"]),
+    "SigmoidCrossEntropyLoss balanced": balanced_loss,
     "SoftmaxWithLoss weighted": weighted_loss,
     "ConvolutionDepthwise": lambda t: lambda: F.conv2d(t["x"], t["measured/0"], None, 1, 1, 1, 144),
     "AbsVal": lambda t: lambda: t["x"].abs(),
     "ELU": lambda t: lambda: F.elu(t["x"]),
     "Log": lambda t: lambda: t["x"].log(),
     "TanH": lambda t: lambda: torch.tanh(t["x"]),
+    "ArgMax": lambda t: lambda: t["x"].argmax(1),
+    "Rescale": lambda t: lambda: torch.where((t["x"] > 0) & (t["x"] < 40), t["x"] / 20 - 1, 0.0),
     "Threshold": lambda t: lambda: (t["x"] > 0).float(),
     "Bias": lambda t: lambda: t["x"] + images_by_channel(t),
     "Scale": lambda t: lambda: t["x"] * images_by_channel(t) + t["measured/1"].view(1, -1, 1, 1),
@@ -673,8 +762,10 @@ CASES = {
     "Gather": lambda t: lambda: t["x"].clone(),
     "Scatter": lambda t: lambda: t["x"].clone(),
     "Unpooling": mask_unpool,
+    "MIL": lambda t: lambda: t["x"].view(128, 10, 400).max(1)[0],
     "BatchReduction": lambda t: lambda: torch.stack([part.mean(1) for part in t["x"].split([1, 4, 16], 1)], 1),
     "BatchReindex": lambda t: lambda: t["x"].index_select(0, t["index"].long()),
+    "Filter": lambda t: lambda: t["x"].index_select(0, t["keep"].nonzero().flatten()),
     "CosineSimilarity": lambda t: lambda: F.cosine_similarity(t["a"], t["b"]),
     "LSTMUnit": lstm_unit,
     "Accuracy": accuracy,
@@ -688,6 +779,8 @@ CASES = {
     "TopK": lambda t: lambda: top_k(t["x"], 100),
     "HashingLoss": hashing_loss,
     "PairwiseLoss": pairwise_loss,
+    "K1_EuclideanLoss": lambda t: lambda: -((t["x"] - 0.5) ** 2).sum() / (2 * t["x"].numel() * len(t["x"])),
+    "K2_EuclideanLoss": lambda t: lambda: (t["x"].mean() - 0.5) ** 2 / (2 * len(t["x"])),
     "QuantizationLoss": lambda t: lambda: (t["x"].abs() - 1).cosh().log().sum() / len(t["x"]),
     "MMDLoss": lambda t: discrepancy(t, False),
     "JMMDLoss": lambda t: discrepancy(t, True),
@@ -705,6 +798,9 @@ CASES = {
     "DeformableConvolution": lambda t: lambda: ops.deform_conv2d(t["x"], t["offsets"], t["measured/0"], padding=2, dilation=2),
     "Warp": warp,
     "FlowWarp": warp,
+    "FlowTransformer": flow_transformer,
+    "CharbonnierLoss": charbonnier_loss,
+    "SSIMLoss": ssim_loss,
     "Downsample": downsample,
     "ChannelNorm": lambda t: lambda: t["x"].norm(dim=1, keepdim=True),
     "DataAugmentation": cut_images,
@@ -713,6 +809,7 @@ CASES = {
     "MaskPooling": lambda t: lambda: t["x"] * t["mask"],
     "SpatialProduct": lambda t: lambda: t["x"] * t["map"],
     "MaskResize": mask_resize,
+    "Resize": smooth_resize,
     "FocalLoss": focal_loss,
     "SoftmaxFocalLoss": focal_loss,
     "SoftmaxWithFocalLoss": focal_loss,
@@ -731,6 +828,7 @@ CASES = {
     "InfogainLoss": infogain_loss,
     "ContrastiveLoss": contrastive_loss,
     "TripletLoss": triplet_loss,
+    "TripletLoss sets": triplet_sets_loss,
     "RankHardLoss": rank_hard_loss,
     "CenterLoss": center_loss,
     "CenterCosLoss": center_cos_loss,

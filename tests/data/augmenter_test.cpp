@@ -287,5 +287,19 @@ TEST(Augmenter, TakesWhatIsWithoutEffect) {
     EXPECT_THAT(bad_input_of([&] { augmenter(settings); }), HasSubstr("is not supported")) << settings;
 }
 
+TEST(Augmenter, SaysWhatTakesThePlaceOfOtherLayersSettings) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"emit_constraint { }", "emit_constraint is not supported: it chooses among the boxes"},
+      {"expand_param { }", "expand_param is not supported: only AnnotatedData"},
+      {"resize_param { }", "resize_param is not supported: only Data, ImageData and AnnotatedData"},
+      {"scale_factors: 2", "scale_factors is not supported: only ImageSegData"},
+      {"stride: 2", "stride is not supported: only SegData"},
+      {"upper_size: 2", "upper_size is not supported: only SegData"},
+      {"upper_height: 2", "upper_height is not supported: only SegData"},
+      {"upper_width: 2", "upper_width is not supported: only SegData"}};
+  for (const auto& [settings, part] : cases)
+    EXPECT_THAT(bad_input_of([&] { augmenter(settings); }), HasSubstr(part));
+}
+
 }  // namespace
 }  // namespace banyan::data

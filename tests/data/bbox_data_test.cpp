@@ -52,6 +52,8 @@ TEST_F(BboxData, ResizesImagesAndNotTheirBoxes) {
 TEST_F(BboxData, RefusesWhatMakesNoSense) {
   EXPECT_THAT(refusal(text("", "mirror: true")), HasSubstr("mirror is not supported"));
   EXPECT_THAT(refusal(text("", "crop_size: 2")), HasSubstr("must not crop"));
+  EXPECT_THAT(refusal(text("", "resize_param { height: 4 width: 4 }")),
+              HasSubstr("resize_param is not supported: new_height and new_width resize"));
   EXPECT_THAT(refusal(text("new_height: 3")), HasSubstr("both of new_height and new_width"));
   EXPECT_THAT(refusal(text("batch_size: 0")), HasSubstr("batch_size must be positive"));
   EXPECT_THAT(refusal("name: 'a' type: 'BboxData' top: 'x' top: 'y'"), HasSubstr("source is missing"));

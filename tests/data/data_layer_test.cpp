@@ -257,6 +257,13 @@ TEST_F(DataLayer, BadSettingsAreNamed) {
   EXPECT_THAT(message(data_text(path("db"), 0)), HasSubstr("data_param.batch_size must be positive"));
   EXPECT_THAT(message("name: 'd' type: 'Data' top: 'x' data_param { batch_size: 2 backend: LMDB }"),
               HasSubstr("data_param.source is missing"));
+  const std::string data = "name: 'd' type: 'Data' top: 'x' data_param { source: 'y' batch_size: 2 ";
+  EXPECT_THAT(message(data + "mining_hard_param { } }"),
+              HasSubstr("mining_hard_param is not supported: no description says how"));
+  EXPECT_THAT(message(data + "side: 7 }"), HasSubstr("side is not supported: it is the length of the grid"));
+  EXPECT_THAT(message("name: 'd' type: 'ImageData' top: 'x' top: 'y' image_data_param { source: 'y' "
+                      "dataset_share_per_node: 0.5 }"),
+              HasSubstr("is not supported (except 1): it leaves out a part of the list"));
   EXPECT_THAT(message(data_text(path("none"), 2)),
               testing::AllOf(HasSubstr("no such folder"), HasSubstr("layer \"data\"")));
   EXPECT_THAT(message(data_text(path("db"), 2, "", "crop_size: 9")),

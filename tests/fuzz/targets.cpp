@@ -16,10 +16,12 @@
 #include "banyan/data/annotated.hpp"
 #include "banyan/data/box_list.hpp"
 #include "banyan/data/datum.hpp"
+#include "banyan/data/documents.hpp"
 #include "banyan/data/hdf5_source.hpp"
 #include "banyan/data/idx.hpp"
 #include "banyan/data/image_codec.hpp"
 #include "banyan/data/image_list.hpp"
+#include "banyan/data/image_transforms.hpp"
 #include "banyan/data/poses.hpp"
 #include "banyan/data/roi_list.hpp"
 #include "banyan/data/segmentation.hpp"
@@ -286,7 +288,8 @@ void run_restore(std::string_view bytes) {
 Seeds hdf5_seeds(bool state) {
   if (!io::has_hdf5()) return {"\x89HDF\r\n\x1a\n"};
   if (!state) return {io::hdf5_model(model_seed(), "seed")};
-  caffe::SolverState whole = read_snapshot(trained_state().path).state;
+  caffe::SolverState whole;  // not from the file, which `state` and `restore` damage
+  whole.ParseFromString(trained_state().bytes);
   caffe::SolverState plain = whole;
   plain.clear_banyan();
   return {io::hdf5_state(whole, "seed"), io::hdf5_state(plain, "seed")};
@@ -496,6 +499,50 @@ void run_poses(std::string_view bytes) {
   write_item(whole, record, 0);
 }
 
+/// Pixels, and image files in colour and gray.
+Seeds document_seeds() {
+  Seeds seeds;
+  for (const char* encoding : {"none", "png", "jpg"}) {
+    caffe::DocumentDatum record;
+    caffe::DocumentImage& image = *record.mutable_image();
+    image.set_channels(encoding[0] == 'p' ? 3 : 1);
+    image.set_height(6);
+    image.set_width(8);
+    image.set_data(encoding[0] == 'n'   ? std::string(48, 'p')
+                   : encoding[0] == 'p' ? png_seed(3)
+                                        : jpeg_seed(1));
+    if (encoding[0] != 'n') image.set_encoding(encoding);
+    record.set_collection(3);
+    record.set_decade(191.5F);
+    seeds.push_back(record.SerializeAsString());
+  }
+  return seeds;
+}
+
+data::ImageTransformWriter document_writer() {
+  caffe::ImageTransformationParameter transforms;
+  io::parse_text(
+      "params { crop_params { size_perc: 0.5 size_perc: 1 } } params { resize_params { size: 9 } "
+      "resize_params { width: 5 height: 12 interpolation: INTER_CUBIC } } params { reflect_params { "
+      "horz_reflect_prob: 0.5 vert_reflect_prob: 0.5 } } params { linear_params { scale: 0.5 shift: 1 } }",
+      "seed", transforms);
+  return {transforms, 2, 0, "fuzz"};
+}
+
+void run_documents(std::string_view bytes) {
+  static const data::ImageTransformWriter writer = document_writer();
+  caffe::DocDataParameter settings;
+  for (const char* name : {"collection", "decade"}) settings.add_label_names(name);
+  data::DocumentDecoder decode(settings);
+  data::Record record;
+  record.stored = bytes;
+  decode(record);
+  for (const std::uint64_t item : {0, 1, 2}) {
+    record.batch = item;
+    write_item(writer, record, item);
+  }
+}
+
 std::string gzipped(const std::string& bytes) {
   const BytesAsFile file("");
   const gzFile out = ::gzopen(file.path().c_str(), "wb");
@@ -640,6 +687,7 @@ const std::vector<Target>& targets() {
       {"annotated", "a record with boxes, as AnnotatedData makes an item of it", annotated_seeds,
        run_annotated},
       {"poses", "a record of people with joints, as CPMData makes an item of it", pose_seeds, run_poses},
+      {"documents", "a record of a document, as DocData makes an item of it", document_seeds, run_documents},
       {"jpeg", "a JPEG file",
        [] {
          return Seeds{jpeg_seed(1), jpeg_seed(3)};

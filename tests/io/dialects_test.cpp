@@ -114,6 +114,41 @@ TEST(Dialects, BytesArePaddedByWhatStandsForZero) {
   expect_layers(ours, ours);
 }
 
+TEST(Dialects, TheSecondOutputOfAReluIsThatOfAThreshold) {
+  const std::string include = "include { phase: TEST } ",
+                    start = "layer { name: 'r' type: 'ReLU' bottom: 'x' ";
+  const auto marks = [](const std::string& of) {
+    return "layer { name: 'r_marks' type: 'Threshold' bottom: '" + of + "' top: 'm' ";
+  };
+  expect_layers(start + "top: 'x' top: 'm' " + include + "}",
+                start + "top: 'x' " + include + "}\n" + marks("x") + include + "}");
+  const std::string leak = "relu_param { negative_slope: 0.1 } }",
+                    fall = "relu_param { negative_slope: -1 } }";
+  expect_layers(start + "top: 'y' top: 'm' " + leak, start + "top: 'y' " + leak + "\n" + marks("y") + "}");
+  expect_layers(start + "top: 'y' top: 'm' " + fall, start + "top: 'y' " + fall + "\n" + marks("x") + "}");
+  expect_layers(start + "top: 'y' top: 'm' loss_weight: [1, 2] }",
+                start + "top: 'y' loss_weight: 1 }\n" + marks("y") + "loss_weight: 2 }");
+  expect_layers(
+      "layer { name: 'r_marks' type: 'ReLU' bottom: 'w' top: 'x' }\n" + start + "top: 'x' top: 'm' }",
+      "layer { name: 'r_marks' type: 'ReLU' bottom: 'w' top: 'x' }\n" + start +
+          "top: 'x' }\nlayer { name: 'r_marks_' type: 'Threshold' bottom: 'x' top: 'm' }");
+  const std::string three = start + "top: 'x' top: 'm' top: 'n' }";
+  expect_layers(three, three);
+}
+
+TEST(Dialects, DecoupledNetsLayersBecomeOurs) {
+  expect_layers(
+      "layers { name: 'd' type: SELECT_SEG_BINARY top: 'd' top: 'l' top: 'c' image_data_param { source: 's' "
+      "label_type: PIXEL } window_cls_data_param { label_dim: 20 } select_seg_binary_param { cls_label_base: "
+      "1 } }\n"
+      "layers { name: 'r' type: RELU bottom: 'd' top: 'd' top: 'm' }",
+      "layer { name: 'd' type: 'SelectSegBinary' top: 'd' top: 'l' top: 'c' image_data_param { source: 's' "
+      "label_type: PIXEL } window_cls_data_param { label_dim: 20 } select_seg_binary_param { cls_label_base: "
+      "1 } }\n"
+      "layer { name: 'r' type: 'ReLU' bottom: 'd' top: 'd' }\n"
+      "layer { name: 'r_marks' type: 'Threshold' bottom: 'd' top: 'm' }");
+}
+
 TEST(Dialects, ASwitchPassesItsLastInputOn) {
   const std::string start = "layer { name: 'w' type: 'Switch' ";
   expect_layers(start + "bottom: 'a' bottom: 'b' bottom: 'c' top: 'w' propagate_down: [true, true, false] }",

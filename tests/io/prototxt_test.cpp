@@ -55,8 +55,8 @@ TEST(Prototxt, SettingsOfATypeThatIsNotHereSayWhoseItIs) {
   expect_contains(net_error("layer { name: 'r' type: 'InterClass' inter_class_param { side: 13 } }"),
                   "unknown field \"inter_class_param\" in LayerParameter" + reason);
   expect_contains(net_error("layer { nmae: 'r' type: 'InterClass' }"), "did you mean \"name\"?");
-  expect_contains(net_error("layers { type: DENSE_CRF crf_param { } }"),
-                  "in V1LayerParameter: the layer has the type \"DenseCRF\" of DeepLab");
+  expect_contains(net_error("layers { type: DOMAIN_TRANSFORM crf_param { } }"),
+                  "in V1LayerParameter: the layer has the type \"DomainTransform\" of DeepLab");
 }
 
 TEST(Prototxt, DataLayersOfBranchesAreReadForShapesToStandIn) {
@@ -107,7 +107,7 @@ TEST(Prototxt, UnknownOldTypesAreNoneAndHideNothing) {
   EXPECT_EQ(net.layers(3).type(), caffe::V1LayerParameter::POOLING);
 }
 
-TEST(Prototxt, AValueWhoseNumberIsTooLongForItsPlaceStandsForTheFirst) {
+TEST(Prototxt, AValueMayHaveALongerNumberThanName) {
   caffe::NetParameter net;
   const TextProblems problems =
       find_text_problems("layer { relu_param { engine: OCM } } layer { nmae: 'b' }", "n", net);
@@ -115,7 +115,85 @@ TEST(Prototxt, AValueWhoseNumberIsTooLongForItsPlaceStandsForTheFirst) {
   ASSERT_EQ(problems.texts.size(), 2u);
   expect_contains(problems.texts[0], "unknown value \"OCM\" for \"engine\" (did you mean \"OCL\"?)");
   expect_contains(problems.texts[1], "\"nmae\"");
-  EXPECT_EQ(net.layer(0).relu_param().engine(), caffe::DEFAULT);
+  expect_contains(problems.texts[1], "n:1:46: ");
+  EXPECT_EQ(net.layer(0).relu_param().engine(), caffe::OCL);
+}
+
+TEST(Prototxt, AValueOfTheWrongKindHidesNothing) {
+  caffe::NetParameter net;
+  const TextProblems problems = find_text_problems(
+      "layer { name: 'a' type: RELU top: a/b bottom: \"x\" } layer { name: 'b' type: 'Pooling' pooling_param "
+      "{\n"
+      "  kernel_size: \"3\" stride: two pad: -1 pool: \"MAX\" global_pooling: \"true\" kernel_h: 2.5 "
+      "ceil_mode: maybe\n"
+      "  round_mode: 0.5 kernel_w: [ 1 ] } loss_weight: [1, x, .5] loss_weight: 5x transform_param { scale: "
+      "mirror: 1\n"
+      "  crop_size { 3\n } mean_file { } resize_param: 3 pad 7 scale_ratios: } } layer { nmae: 'c' }",
+      "n", net);
+  EXPECT_TRUE(problems.whole);
+  const std::vector<std::string> expected = {
+      "n:1:25: layer \"a\" (RELU): expected string, found \"RELU\"",
+      "n:1:35: layer \"a\" (RELU): expected string, found \"a\"",
+      "n:2:16: layer \"b\" (Pooling): expected integer, found ",
+      "n:2:28: layer \"b\" (Pooling): expected integer, found \"two\"",
+      "n:2:37: layer \"b\" (Pooling): expected integer, found \"-\"",
+      "n:2:46: layer \"b\" (Pooling): expected integer or identifier, found ",
+      "n:2:68: layer \"b\" (Pooling): expected true or false, found ",
+      "n:2:85: layer \"b\" (Pooling): expected integer, found \"2.5\"",
+      "n:2:100: layer \"b\" (Pooling): expected true or false, found \"maybe\"",
+      "n:3:15: layer \"b\" (Pooling): expected integer or identifier, found \"0.5\"",
+      "n:3:29: layer \"b\" (Pooling): expected integer, found \"[\"",
+      "n:3:54: layer \"b\" (Pooling): expected double, found \"x\"",
+      "n:3:75: layer \"b\" (Pooling): need space between number and identifier",
+      "n:3:102: layer \"b\" (Pooling): expected double, found \"mirror\"",
+      "n:4:13: layer \"b\" (Pooling): expected \":\", found \"{\"",
+      "n:5:14: layer \"b\" (Pooling): expected \":\", found \"{\"",
+      "n:5:32: layer \"b\" (Pooling): expected \"{\", found \"3\"",
+      "n:5:38: layer \"b\" (Pooling): expected \":\", found \"7\"",
+      "n:5:54: layer \"b\" (Pooling): expected double, found \"}\"",
+      "n:5:66: unknown field \"nmae\" in LayerParameter"};
+  ASSERT_EQ(problems.texts.size(), expected.size()) << testing::PrintToString(problems.texts);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_EQ(problems.texts[i].find(expected[i]), 0u) << problems.texts[i];
+  EXPECT_EQ(net.layer(0).type(), "RELU");
+  EXPECT_EQ(net.layer(0).top(0), "a/b");
+  const caffe::PoolingParameter& pooling = net.layer(1).pooling_param();
+  EXPECT_EQ(pooling.kernel_size(0), 3u);
+  EXPECT_EQ(pooling.pool(), caffe::PoolingParameter::MAX);
+  EXPECT_TRUE(pooling.global_pooling());
+  EXPECT_TRUE(net.layer(1).transform_param().mirror());
+  EXPECT_EQ(net.layer(1).transform_param().pad(), 7u);
+  const decltype(problems.guessed_layers) guessed = {{"b", "Pooling"}};
+  EXPECT_EQ(problems.guessed_layers, guessed) << "the values of \"a\" only lacked their quotes";
+}
+
+TEST(Prototxt, WhereNoValueBelongsTheReadingEnds) {
+  caffe::NetParameter net;
+  for (const char* text : {"layer { name: 'a' } }", "layer { name: 'a' 'b': 3 }",
+                           "layer { top: 'a' type:", "layer { pooling_param { stride: [1 2] } }",
+                           "layer { pooling_param { stride: { }", "layers { type: \"Data\" }"})
+    EXPECT_FALSE(find_text_problems(text, "n", net).whole) << text;
+  std::string many;
+  for (int i = 0; i < 400; ++i) many += "input_dim: x\n";
+  const TextProblems problems = find_text_problems(many, "n", net);
+  EXPECT_FALSE(problems.whole);
+  EXPECT_GT(problems.texts.size(), 200u);
+}
+
+TEST(Prototxt, OfALayerWithinALayerABraceMayBeMissing) {
+  const std::string advice = ": the layer before it may not be closed (a } is missing)";
+  expect_contains(net_error("layer { name: 'a' type: 'ReLU'\nlayer { name: 'b' } }"),
+                  "net.prototxt:2:1: layer \"a\" (ReLU): unknown field \"layer\" in LayerParameter" + advice);
+  expect_contains(net_error("layer { name: 'a' pooling_param { stride: 2\nlayer { name: 'b' } } }"),
+                  "unknown field \"layer\" in PoolingParameter" + advice);
+  expect_contains(net_error("layers { name: 'a' type: RELU\nlayers { name: 'b' } }"),
+                  "unknown field \"layers\" in V1LayerParameter" + advice);
+  caffe::NetParameter net;
+  const TextProblems problems =
+      find_text_problems("layer { name: 'a'\nlayer { name: 'b' }\nlayer { name: 'c' }\n", "n", net);
+  ASSERT_EQ(problems.texts.size(), 2u) << "once, and the end of the file";
+  expect_contains(problems.texts[0], advice);
+  expect_contains(problems.texts[1], "found the end of the file");
 }
 
 TEST(Prototxt, OldTypesOfBranchesSayWhoseTheyAre) {

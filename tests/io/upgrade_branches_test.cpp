@@ -145,6 +145,70 @@ TEST(UpgradeBranchTypes, OtherNamesOfConvolutionsLossesAndLists) {
                         "multi_label_data_param { } }");
                   }),
                   "multi_label_data_param and image_data_param; give one of the two");
+  expect_contains(error_of([&] {
+                    upgraded(
+                        "layer { name: 'd' type: 'MultiFrameData' top: 'd' top: 'l' video_data_param { } "
+                        "multi_frame_data_param { } }");
+                  }),
+                  "multi_frame_data_param and video_data_param; give one of the two");
+}
+
+TEST(UpgradeBranchTypes, SumsOfBlobs) {
+  expect_same(upgraded("layer { name: 's' type: 'Sum' bottom: 'x' bottom: 'y' top: 's' }"),
+              "layer { name: 's' type: 'Eltwise' bottom: 'x' bottom: 'y' top: 's' }");
+  const std::string one = "layer { name: 's' type: 'Sum' bottom: 'x' top: 's' }";
+  expect_same(upgraded(one), one);  // another branch's: refused
+}
+
+TEST(UpgradeBranchTypes, NormalizationsUnderOtherNames) {
+  expect_same(
+      upgraded("layers { name: 'n' type: LRN_MAP bottom: 'x' top: 'n' lrn_map_param { local_size: 3 alpha: "
+               "5e-05 beta: 0.75 } }\n"
+               "layers { name: 'm' type: LRN_MAP bottom: 'n' top: 'm' }"),
+      "layer { name: 'n' type: 'LRN' bottom: 'x' top: 'n' lrn_param { local_size: 3 alpha: 5e-05 beta: 0.75 "
+      "norm_region: WITHIN_CHANNEL } }\n"
+      "layer { name: 'm' type: 'LRN' bottom: 'n' top: 'm' lrn_param { norm_region: WITHIN_CHANNEL } }");
+  const std::string
+      rest = "bottom: 'x' top: 'b' param { lr_mult: 1 decay_mult: 0 } param { lr_mult: 1 decay_mult: 0 } ",
+      settings =
+          " { slope_filler { value: 1 } bias_filler { value: 0 } momentum: 0.8 eps: 1e-4 "
+          "frozen: true engine: CAFFE } }";
+  expect_same(upgraded("layer { name: 'b' type: 'BNHK' " + rest + "bnhk_param" + settings),
+              "layer { name: 'b' type: 'BN' " + rest + "bn_param" + settings);
+  expect_contains(error_of([&] { upgraded("layer { name: 'b' type: 'BNHK' bnhk_param { } bn_param { } }"); }),
+                  "layer \"b\" (BNHK): bnhk_param is a branch's name of bn_param; give one of the two");
+}
+
+/// Nets of Caffe-DeepBinaryCode give one blob twice.
+TEST(UpgradeBranchTypes, CodesAreReadOnce) {
+  expect_same(upgraded("layers { layer { name: 'k' type: 'K1_euclidean_loss' } bottom: 'x' bottom: 'x' } "
+                       "layers { layer { name: 'l' type: 'K2_euclidean_loss' } bottom: 'x' bottom: 'y' }"),
+              "layer { name: 'k' type: 'K1_EuclideanLoss' bottom: 'x' }\n"
+              "layer { name: 'l' type: 'K2_EuclideanLoss' bottom: 'x' bottom: 'y' }");
+  expect_same(
+      upgraded(
+          "layers { name: 'k' type: K2_EUCLIDEAN_LOSS bottom: 'x' bottom: 'x' top: 'k' loss_weight: 2 }"),
+      "layer { name: 'k' type: 'K2_EuclideanLoss' bottom: 'x' top: 'k' loss_weight: 2 }");
+  expect_same(upgraded("layer { name: 'k' type: 'K1_EuclideanLoss' bottom: 'x' bottom: 'x' "
+                       "propagate_down: [true, false] }"),
+              "layer { name: 'k' type: 'K1_EuclideanLoss' bottom: 'x' propagate_down: true }");
+  expect_same(upgraded("layer { name: 'k' type: 'K1_EuclideanLoss' bottom: 'x' bottom: 'x' "
+                       "propagate_down: [false, true] }"),
+              "layer { name: 'k' type: 'K1_EuclideanLoss' bottom: 'x' propagate_down: true }");
+}
+
+TEST(UpgradeBranchTypes, VideosOfHiddenTwoStream) {
+  expect_same(
+      upgraded(
+          "layer { name: 'd' type: 'MultiFrameData' top: 'd' top: 'l' multi_frame_data_param { source: "
+          "'list' batch_size: 8 shuffle: true new_width: 340 new_height: 256 new_length: 11 num_segments: "
+          "1 scale: 2 mean_file: 'm' crop_size: 3 mirror: true rand_skip: 4 } transform_param { "
+          "crop_size: 224 mirror: true is_flow: true } }\n"
+          "layer { name: 'e' type: 'MultiFrameData' top: 'e' top: 'm' }"),
+      "layer { name: 'd' type: 'VideoData' top: 'd' top: 'l' video_data_param { source: 'list' batch_size: 8 "
+      "shuffle: true new_width: 340 new_height: 256 new_length: 11 num_segments: 1 modality: RGB } "
+      "transform_param { crop_size: 224 mirror: true } }\n"
+      "layer { name: 'e' type: 'VideoData' top: 'e' top: 'm' video_data_param { modality: RGB } }");
 }
 
 TEST(UpgradeBranchTypes, LabelsOfSegmentsBeforeTheyHadAType) {
@@ -214,6 +278,14 @@ TEST(UpgradeBranchTypes, EdgesAndTheirLosses) {
   EXPECT_EQ(net.layer(3).loss_param().class_balance(), 1);
   EXPECT_TRUE(net.layer(4).crop_param().automatic_offset());
   EXPECT_FALSE(net.layer(5).crop_param().automatic_offset());
+}
+
+TEST(UpgradeBranchTypes, BalancedLossesByTheirName) {
+  const std::string start = "layer { name: 'l' type: 'SigmoidCrossEntropy",
+                    rest = "Loss' bottom: 'x' bottom: 'y' top: 'l' loss_weight: 0.5 ";
+  expect_same(upgraded(start + "Balance" + rest + "}"), start + rest + "loss_param { class_balance: 1 } }");
+  const std::string given = "loss_param { class_balance: 1.1 normalize: true } }";
+  expect_same(upgraded(start + "Balance" + rest + given), start + rest + given);
 }
 
 /// VGG's as in HED and RCF: upsampled scores of several scales, cut to the image.

@@ -269,7 +269,7 @@ TEST(UpgradeV1, EveryTypeHasACurrentName) {
   for (int i = 0; i < types->value_count(); ++i) {
     const std::string old_name = types->value(i)->name();
     const std::string name = current_type_name(static_cast<Layer::LayerType>(types->value(i)->number()));
-    // The names differ only by case and underscores, except SOFTMAX_LOSS and those of 3-D layers.
+    // The names differ only by case and underscores, except SOFTMAX_LOSS, those of 3-D layers, and K1_, K2_.
     std::string flat;
     for (const char c : old_name) {
       if (c != '_') flat += c;
@@ -277,6 +277,7 @@ TEST(UpgradeV1, EveryTypeHasACurrentName) {
     if (old_name == "NONE") flat = "";
     if (old_name == "SOFTMAX_LOSS") flat = "SoftmaxWithLoss";
     if (old_name.ends_with("3D")) flat.resize(flat.size() - 2);
+    if (old_name.starts_with("K1_") || old_name.starts_with("K2_")) flat.insert(2, "_");
     ASSERT_EQ(flat.size(), name.size()) << old_name;
     for (std::size_t k = 0; k < flat.size(); ++k)
       EXPECT_EQ(std::tolower(flat[k]), std::tolower(name[k])) << old_name;

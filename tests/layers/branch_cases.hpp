@@ -11,6 +11,10 @@ inline std::string fixed(const std::string& settings) {
   return "type: 'Unpooling' unpooling_param { unpool: FIXED " + settings + " }";
 }
 
+inline std::string merged(const std::string& settings) {
+  return "type: 'MergeCrop' mergecrop_param { " + settings + " }";
+}
+
 inline const std::vector<GradientCase> kCases = {
     {"bn_segnet", "type: 'BN' bn_param { scale_filler { value: 1 } shift_filler { value: 0.1 } }", {kImages}},
     {"bn_segnet_inference", "type: 'BN' bn_param { bn_mode: INFERENCE }", {kImages}},
@@ -39,6 +43,24 @@ inline const std::vector<GradientCase> kCases = {
      {kScores, Shape{kScores[0]}},
      1,
      3},
+    {"guided_dropout", "type: 'GuidedDropout'", {kImages, Shape{2, 3}}},
+    {"guided_dropout_in_place",
+     "type: 'GuidedDropout' guided_dropout_param { guidance_threshold: -0.5 }",
+     {kScores, kScores},
+     1,
+     0,
+     true},
+    {"guided_dropout_drawn",
+     "type: 'GuidedDropout' guided_dropout_param { type: 'stochastic' sigmoid_scaler: 2 }",
+     {kImages, Shape{2, 3, 1, 1}}},
+    {"mil", "type: 'MIL' mil_param { context_per_roi: 3 }", {Shape{6, 4}}},
+    {"mil_of_maps", "type: 'MIL' mil_param { context_per_roi: 2 }", {Shape{4, 2, 3, 1}}},
+    {"grid_pooling", "type: 'GRIDPooling' grid_pooling_param { pooled_h: 3 pooled_w: 2 }", {kImages}},
+    {"merge_crop", "type: 'MergeCrop'", {kImages, Shape{2, 2, 5, 8}}},
+    {"merge_crop_both", merged("backward: [true, true]"), {kImages, Shape{2, 2, 5, 8}}},
+    {"merge_crop_second", merged("backward: [false, true]"), {Shape{1, 2, 3}, Shape{1, 1, 4}}},
+    {"merge_crop_sum", merged("operation: ADD backward: [true, true]"), {kImages, Shape{2, 3, 7, 5}}},
+    {"merge_crop_volumes", merged("backward: [true, true]"), {Shape{1, 2, 2, 1, 3}, Shape{1, 1, 4, 2, 4}}},
     {"bias_channel", "type: 'BiasChannel'", {kImages, Shape{2, 2, 1, 1}}, 1, 3},
 };
 

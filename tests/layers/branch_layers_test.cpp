@@ -525,5 +525,118 @@ TEST(BiasChannel, AddsForTheLabelsOfAnImageOrOfAPixel) {
   EXPECT_NE(refusal(pixel + "background_label: 3 }", maps).find("background_label 3"), std::string::npos);
 }
 
+TEST(Rescale, MapsWhatTheFieldHolds) {
+  Bench bench("type: 'Rescale' rescale_param { rf: 8 }", {Shape{2, 1, 2, 2}}, 2);
+  bench.set_input(0, {0, 0.00005, 1, 4, 7, 8, 9, -2});
+  bench.forward();
+  EXPECT_EQ(bench.output(), (Values{0, 0, -0.75, 0, 0.75, 0, 0, -1.5}));
+  EXPECT_EQ(bench.output(1), (Values{0, 0, 1, 1, 1, 0, 0, 1}));
+  EXPECT_FALSE(bench.layer().traits().differentiable(0));
+  EXPECT_EQ(run("type: 'Rescale' rescale_param { rf: 2 }", {Shape{3}}, {{1, 2, 0.5}}), (Values{0, 0, -0.5}));
+  EXPECT_NE(refusal("type: 'Rescale' rescale_param { rf: 0 }", {Shape{3}}).find("rf must be positive"),
+            std::string::npos);
+}
+
+TEST(Mil, GivesTheLargestOfEachGroupOfRows) {
+  Bench bench("type: 'MIL' mil_param { context_per_roi: 2 }", {Shape{4, 2, 1, 1}}, 1);
+  EXPECT_EQ(bench.outputs[0]->shape, (Shape{2, 2, 1, 1}));
+  bench.set_input(0, {1, 5, 3, 5, -1, -2, -3, -2});
+  bench.forward();
+  EXPECT_EQ(bench.output(), (Values{3, 5, -1, -2}));
+  bench.backward(Values{1, 2, 3, 4});
+  EXPECT_EQ(bench.input_gradient(), (Values{0, 0, 1, 2, 3, 0, 0, 4})) << "of equal rows, the last";
+  EXPECT_NE(refusal("type: 'MIL'", {Shape{4, 2}}).find("context_per_roi must be given"), std::string::npos);
+  EXPECT_NE(refusal("type: 'MIL' mil_param { context_per_roi: 3 }", {Shape{4, 2}})
+                .find("context_per_roi: 3 does not divide the rows of \"input0\", which is 4 2 (8)"),
+            std::string::npos);
+}
+
+TEST(GridPooling, TakesTheMaximumOfBinsThatOverlap) {
+  const std::string text = "type: 'GRIDPooling' grid_pooling_param { pooled_h: 2 pooled_w: 2 }";
+  Values x(40);  // two images of 4 x 5: bins of 2 x 3, which share the middle column
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = i < 20 ? static_cast<double>(i) : -static_cast<double>(i);
+  x[2] = 100;
+  for (const Layout layout : kBothLayouts) {
+    Bench bench(text, {Shape{2, 1, 4, 5}}, 1, in_layout(layout));
+    bench.set_input(0, x);
+    bench.forward();
+    EXPECT_EQ(bench.outputs[0]->shape, (Shape{2, 1, 2, 2}));
+    EXPECT_EQ(bench.output(), (Values{100, 100, 17, 19, -20, -22, -30, -32}));
+    bench.backward(Values{1, 2, 3, 4, 5, 6, 7, 8});
+    Values expected(40);
+    expected[2] = 3, expected[17] = 3, expected[19] = 4;
+    expected[20] = 5, expected[22] = 6, expected[30] = 7, expected[32] = 8;
+    EXPECT_EQ(bench.input_gradient(), expected);
+    bench.reshape({Shape{1, 2, 1, 1}});  // fewer pixels than bins
+    bench.set_input(0, {-3, 4});
+    bench.forward();
+    EXPECT_EQ(bench.output(), (Values{-3, -3, -3, -3, 4, 4, 4, 4}));
+  }
+  EXPECT_NE(refusal("type: 'GRIDPooling' grid_pooling_param { pooled_h: 2 }", {kImages}).find("pooled_w"),
+            std::string::npos);
+  EXPECT_NE(refusal(text, {kScores}).find("expected 4 (N, C, H, W)"), std::string::npos);
+}
+
+TEST(MergeCrop, PutsTheMiddleOfTheSecondBesideTheFirst) {
+  const std::vector<Shape> shapes{Shape{1, 1, 1, 2}, Shape{1, 1, 2, 5}};
+  const std::vector<Values> inputs{{1, 2}, {10, 11, 12, 13, 14, 15, 16, 17, 18, 19}};
+  const auto of = [&](const std::string& settings) { return run(merged(settings), shapes, inputs); };
+  EXPECT_EQ(of(""), (Values{1, 2, 11, 12}));
+  EXPECT_EQ(of("operation: ADD"), (Values{12, 14}));
+  EXPECT_EQ(of("forward: false"), (Values{0, 0, 11, 12}));
+  EXPECT_EQ(of("forward: [true, false]"), (Values{1, 2, 0, 0}));
+  EXPECT_EQ(of("operation: ADD forward: false"), (Values{11, 12}));
+  EXPECT_EQ(of("operation: ADD forward: [true, false]"), (Values{1, 2}));
+  EXPECT_EQ(of("operation: ADD forward: [false, false]"), (Values{0, 0}));
+  const auto gradients = [&](const std::string& settings, const Values& dy) {
+    Bench bench(merged(settings), shapes, 1);
+    for (std::size_t i = 0; i < 2; ++i) {
+      bench.set_input(i, inputs[i]);
+      ops::fill(bench.context(), bench.inputs[i]->grad, 7);  // to be overwritten
+    }
+    bench.forward();
+    bench.backward(dy);
+    return std::vector<Values>{bench.input_gradient(0), bench.input_gradient(1)};
+  };
+  const Values of_middle{0, 3, 4, 0, 0, 0, 0, 0, 0, 0};
+  EXPECT_EQ(gradients("backward: [true, true]", {1, 2, 3, 4}), (std::vector<Values>{{1, 2}, of_middle}));
+  EXPECT_EQ(gradients("operation: ADD backward: [true, true]", {3, 4}),
+            (std::vector<Values>{{3, 4}, of_middle}));
+  EXPECT_EQ(gradients("backward: [true, true] forward: [false, false]", {1, 2, 3, 4}),
+            (std::vector<Values>{{1, 2}, of_middle}));
+  const auto wanted = [&](const std::string& settings) {
+    Bench bench(merged(settings), shapes, 1);
+    return std::pair{bench.layer().traits().differentiable(0), bench.layer().traits().differentiable(1)};
+  };
+  EXPECT_EQ(wanted(""), (std::pair{true, false}));
+  EXPECT_EQ(wanted("backward: true"), (std::pair{true, false}));
+  EXPECT_EQ(wanted("backward: [false, true]"), (std::pair{false, true}));
+  EXPECT_EQ(wanted("backward: false"), (std::pair{false, false}));
+}
+
+TEST(MergeCrop, TakesAnyLayoutAndNumberOfAxes) {
+  Values volume(36);
+  for (std::size_t i = 0; i < volume.size(); ++i) volume[i] = static_cast<double>(i);
+  EXPECT_EQ(run(merged(""), {Shape{1, 1, 1, 1, 1}, Shape{1, 2, 3, 3, 2}}, {{-1}, volume}),
+            (Values{-1, 8, 26}));
+  for (const Layout layout : kBothLayouts)
+    EXPECT_EQ(
+        run(merged(""), {Shape{1, 1, 2, 1}, Shape{1, 2, 3, 3}},
+            {{-1, -2}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17}}, in_layout(layout)),
+        (Values{-1, -2, 1, 4, 10, 13}));
+}
+
+TEST(MergeCrop, RefusesWhatDoesNotFit) {
+  const auto refused = [](const std::string& settings, const Shape& second) {
+    return refusal(merged(settings), {kImages, second});
+  };
+  EXPECT_NE(refused("", Shape{2, 3, 4, 4}).find("\"input0\" is 2 3 4 5 (120), \"input1\" is 2 3 4 4 (96)"),
+            std::string::npos);
+  EXPECT_NE(refused("", Shape{1, 3, 4, 5}).find("the first one's batch,"), std::string::npos);
+  EXPECT_NE(refused("", Shape{2, 3, 4}).find("the first one's batch,"), std::string::npos);
+  EXPECT_NE(refused("operation: ADD", Shape{2, 4, 4, 5}).find("batch and channels"), std::string::npos);
+  EXPECT_NE(refused("forward: [true, true, true]", kImages).find("at most twice"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace banyan::testing

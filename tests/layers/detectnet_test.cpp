@@ -233,8 +233,9 @@ TEST(DetectNetTransformation, RefusesWhatDoesNotFit) {
   expect_part("transform_param { mean_value: 1 mean_value: 2 }", {images, labels}, "2 values of mean_value");
   for (const char* field :
        {"resize_param", "noise_param", "emit_constraint", "distort_param", "expand_param"})
-    expect_part(cat("detectnet_augmentation_param { ", field, " { } }"), {images, labels},
-                cat("detectnet_augmentation_param.", field, " is not supported").c_str());
+    expect_part(
+        cat("detectnet_augmentation_param { ", field, " { } }"), {images, labels},
+        cat("detectnet_augmentation_param.", field, " is not supported: images change as in").c_str());
   expect_part("detectnet_augmentation_param { flip_prob: 2 }", {images, labels}, "flip_prob");
 }
 

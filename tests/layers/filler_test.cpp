@@ -2,20 +2,24 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <functional>
 #include <numbers>
 #include <vector>
 
 #include "banyan/base/error.hpp"
+#include "banyan/io/atomic_file.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "layers/random_group.hpp"
 
 namespace banyan {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 std::string message_of(const std::function<void()>& body) {
@@ -125,6 +129,62 @@ TEST(Filler, DiagonalHoldsItsNumbers) {
                 HasSubstr("needs a square matrix and a diag_val for each row"));
   EXPECT_THAT(message_of([] { filled("type: 'uniform' diag_val: 3", Shape{4}); }),
               HasSubstr("belongs to diagonal"));
+}
+
+TEST(Filler, BorderMaskIsZeroInAFrame) {
+  const std::string text = "type: 'borderMask' border_ratio: ";
+  // 0.2 of 5 rows: 1.
+  const std::vector<double> plane{0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1,
+                                  1, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0};
+  const std::vector<double> two = filled(text + "0.2", Shape{1, 2, 5, 6});
+  EXPECT_EQ(std::vector<double>(two.begin(), two.begin() + 30), plane);
+  EXPECT_EQ(std::vector<double>(two.begin() + 30, two.end()), plane);
+  EXPECT_THAT(filled(text + "0", Shape{1, 1, 2, 2}), testing::Each(1));
+  EXPECT_THAT(filled(text + "0.5", Shape{1, 1, 4, 4}), testing::Each(0));
+  EXPECT_THAT(filled(text + "1e30", Shape{1, 1, 4, 4}), testing::Each(0));
+  // Rounded as there: half a pixel is one.
+  EXPECT_EQ(filled(text + "0.1", Shape{1, 1, 5, 5})[6], 1);
+  EXPECT_EQ(filled(text + "0.1", Shape{1, 1, 5, 5})[0], 0);
+  EXPECT_EQ(filled(text + "0.1", Shape{1, 1, 4, 4})[0], 1);
+  EXPECT_THAT(message_of([&] { filled(text + "0.1", Shape{2, 3, 4}); }), HasSubstr("needs 4 axes"));
+  EXPECT_THAT(message_of([&] { filled(text + "-1", Shape{1, 1, 4, 4}); }), HasSubstr("not negative"));
+  EXPECT_THAT(message_of([] {
+                filled("type: 'borderMask'", Shape{1, 1, 4, 4});
+              }),
+              HasSubstr("needs a border_ratio"));
+  EXPECT_THAT(message_of([] {
+                filled("type: 'constant' border_ratio: 0.2", Shape{1, 1, 4, 4});
+              }),
+              HasSubstr("has no border_ratio; it belongs to borderMask"));
+}
+
+TEST(Filler, FlowBorderMaskIsZeroWhereTheNextPixelIsMissing) {
+  EXPECT_EQ(filled("type: 'flowBorderMask'", Shape{1, 2, 2, 3}),
+            (std::vector<double>{1, 1, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0}));
+  EXPECT_THAT(message_of([] {
+                filled("type: 'flowBorderMask'", Shape{1, 3, 2, 2});
+              }),
+              HasSubstr("needs 2 channels"));
+}
+
+TEST(Filler, FileHoldsItsNumbers) {
+  const std::string file = testing::TempDir() + "banyan_filler_" + std::to_string(getpid());
+  const auto from_file = [&](const std::string& text, const Shape& shape) {
+    io::write_file(file, text);
+    return filled("type: 'file' file: '" + file + "'", shape);
+  };
+  EXPECT_EQ(from_file("0 -1.5\n2e-1\t4\n\n 5", Shape{2, 2}), (std::vector<double>{0, -1.5, 0.2, 4}));
+  EXPECT_THAT(message_of([&] {
+                from_file("1 2 3", Shape{2, 2});
+              }),
+              AllOf(HasSubstr("holds 3 numbers; expected 4 for the shape 2 2 (4)"), HasSubstr(file)));
+  EXPECT_THAT(message_of([&] { from_file("1 two", Shape{2}); }),
+              HasSubstr("holds 1 numbers and then something else"));
+  std::remove(file.c_str());
+  EXPECT_THAT(message_of([&] { filled("type: 'file' file: '" + file + "'", Shape{2}); }),
+              HasSubstr("cannot open"));
+  EXPECT_THAT(message_of([] { filled("type: 'file'", Shape{2}); }), HasSubstr("needs the name of a file"));
+  EXPECT_THAT(message_of([] { filled("file: 'f'", Shape{2}); }), HasSubstr("it belongs to file"));
 }
 
 TEST(Filler, XavierAndMsraScaleByTheFan) {

@@ -173,6 +173,33 @@ TEST(Warp, HasTheSlopesOfTheFlow) {
   expect_near(bench.input_gradient(1), {0.5, 2 * 1.5, 3 * 5, 0, 0, 0, 0, 0}, 1e-14);
 }
 
+/// Beyond the border's pixels there are zeros; a whole coordinate has the mean of both slopes here, too.
+TEST(FlowTransformer, FadesBeyondTheBorder) {
+  for (const Layout layout : kBothLayouts) {
+    Bench bench("type: 'FlowTransformer' propagate_down: true propagate_down: true",
+                {Shape{1, 1, 1, 5}, Shape{1, 2, 1, 5}}, 1, in_layout(layout));
+    bench.set_input(0, {1, 2, 4, 9, 6});
+    bench.set_input(1, {-0.25, -2, 1.5, 0, 0.75, /* down: */ 0, 0, -0.5, 0.25, 0});
+    bench.forward();
+    // Of places -0.25, -1, 3.5 (half a row up), 3 (a quarter of a row down), 4.75.
+    expect_near(bench.output(), {0.75, 0, 3.75, 6.75, 1.5}, 1e-14);
+    bench.backward(Values{1, 2, 3, 4, 5});
+    expect_near(bench.input_gradient(0), {0.75, 0, 0, 3 * 0.25 + 4 * 0.75, 3 * 0.25 + 5 * 0.25}, 1e-14);
+    const double up = 3 * 7.5, down = 4 * -9;
+    expect_near(bench.input_gradient(1),
+                {1, 0, 3 * 0.5 * -3, 4 * 0.75 * (6 - 4) / 2, 5 * -6, /* down: */ 0, 0, up, down, 0}, 1e-14);
+  }
+}
+
+TEST(FlowTransformer, GivesTheImageAGradientOnlyWhereAsked) {
+  const auto differentiable = [](const std::string& more) {
+    return make_layer(layer_from_text("type: 'FlowTransformer' " + more), {})->traits().differentiable(0);
+  };
+  EXPECT_FALSE(differentiable(""));
+  EXPECT_FALSE(differentiable("propagate_down: [false, true]"));
+  EXPECT_TRUE(differentiable("propagate_down: [true, true]"));
+}
+
 TEST(Warp, IsTheSameInBothLayouts) {
   const Shape maps{2, 19, 5, 6}, flow{2, 2, 5, 6};
   const auto results = [&](Layout layout) {

@@ -28,6 +28,7 @@ inline const std::vector<GradientCase> kCases = {
     {"swish", "type: 'Swish'", {kSmall}, 1, 0, false, -1, 4},
     {"swish_beta", "type: 'Swish' swish_param { beta: -1.7 }", {Shape{5}}},
     {"hard_swish", "type: 'HardSwish'", {kSmall}, 1, 0, false, -1, 5},
+    {"mish", "type: 'Mish'", {kSmall}, 1, 0, false, -1, 5},
     {"min_relu", "type: 'MinReLU'", {kSmall}},
     {"min_relu_slope", "type: 'MinReLU' minrelu_param { positive_slope: -0.25 }", {Shape{5}}},
     {"insanity", "type: 'Insanity'", {kSmall}},

@@ -26,6 +26,12 @@ inline std::string lengths(const std::string& settings) {
 inline std::string lpq(const std::string& settings) {
   return "type: 'LpqLoss' lpq_loss_param { " + settings + " }";
 }
+inline std::string charbonnier(const std::string& settings) {
+  return "type: 'CharbonnierLoss' charbonnier_loss_param { " + settings + " }";
+}
+inline std::string ssim(const std::string& settings) {
+  return "type: 'SSIMLoss' ssim_loss_param { " + settings + " }";
+}
 inline Values positive_values(std::int64_t count) {
   Values values = spread_values(count, 4);
   for (double& value : values) value += 1.25;
@@ -131,11 +137,18 @@ inline const std::vector<GradientCase> kCases = {
      {kMaps, Shape{2, 36}}},
     {"lpq_one", lpq("pq_episode_starts_at_iter: [0, 9] p: [2, 3] q: [0.5, 2]"), {kScores}},
     {"quantization", "type: 'QuantizationLoss'", {kMaps}, 1, 0, false, -1, 3},
+    {"charbonnier", charbonnier(""), {kMaps}},
+    {"charbonnier_mask", charbonnier("alpha: 0.4 beta: 2.5 epsilon: 0.1"), {kMaps, kMaps}},
+    {"charbonnier_mask_of_more_channels", charbonnier("alpha: 1.5"), {kMaps, Shape{2, 5, 4, 3}}},
+    {"ssim", ssim("kernel_size: 4 stride: 3 c1: 0.01 c2: 0.03"), {Shape{2, 2, 7, 9}, Shape{2, 2, 7, 9}}},
+    {"ssim_overlapping", ssim("kernel_size: 3 stride: 1"), {kMaps, kMaps}},
+    {"ssim_of_less_than_a_window", ssim(""), {kMaps, kMaps}},
     {"smooth_l1", "type: 'SmoothL1Loss'", {kMaps, kMaps}, 1, 0, false, -1, 2},
     {"smooth_l1_sigma", smooth("sigma: 2"), {kScores, kScores}},
     {"smooth_l1_inside", smooth("sigma: 3"), {kScores, kScores, kScores}},
     {"smooth_l1_weights", smooth("sigma: 0.7"), {kMaps, kMaps, kMaps, kMaps}, 1, 0, false, -1, 2},
     {"contrastive", contrastive("margin: 1.7"), {kScores, kScores, kLabels}, 1, 2},
+    {"contrastive_labels", contrastive("margin: 1.7"), {kScores, kScores, kLabels, kLabels}, 1, 2},
     {"contrastive_legacy",
      contrastive("margin: 2.1 legacy_version: true"),
      {kScores, kScores, Shape{5, 1, 1, 1}},
@@ -154,6 +167,14 @@ inline const std::vector<GradientCase> kCases = {
     {"triplet_exponential",
      "type: 'TripletLoss' triplet_loss_param { margin: 0.4 losstype: 2 }",
      {kScores, kScores, kScores}},
+    {"triplet_sets",
+     "type: 'TripletLoss' triplet_loss_param { margin: 0.4 losstype: 0 num_triplets: 2 }",
+     {Shape{8, 3}, Shape{8}}},
+    {"triplet_sets_ratio",
+     "type: 'TripletLoss' triplet_loss_param { margin: 0.4 }",
+     {Shape{10, 2, 2}, Shape{10, 1, 1, 1}}},
+    {"k1_euclidean", "type: 'K1_EuclideanLoss'", {kMaps}},
+    {"k2_euclidean", "type: 'K2_EuclideanLoss'", {kMaps}},
 };
 
 /// R-FCN's.

@@ -1,5 +1,5 @@
-// MultiStageMeanfield: its lattices against sums over all pixels; its scores against loops over dense
-// matrices; gradients, first weights, refusals, early nets.
+// MultiStageMeanfield and DenseCRF: their lattices against sums over all pixels; their results against loops
+// over dense matrices; gradients, first weights, refusals, early nets.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -434,6 +434,141 @@ TEST(MultiStageMeanfield, IsReadFromEarlyNets) {
   EXPECT_EQ(net.layer(0).multi_stage_meanfield_param().theta_alpha(), 160);
   ASSERT_EQ(net.layer(0).param_size(), 3);
   EXPECT_FLOAT_EQ(net.layer(0).param(2).lr_mult(), 0.01f);
+}
+
+/// q of one image, classes x pixels: its scores and the filtered q, weighted, again and again.
+Values crf_by_loops(const Values& scores, const std::vector<std::pair<double, Matrix>>& filters,
+                    std::size_t classes, int repetitions) {
+  const std::size_t pixels = scores.size() / classes;
+  const auto softmax = [&](const Values& x) {
+    Values q(x.size());
+    for (std::size_t p = 0; p < pixels; ++p) {
+      double sum = 0;
+      for (std::size_t c = 0; c < classes; ++c) sum += std::exp(x[c * pixels + p]);
+      for (std::size_t c = 0; c < classes; ++c) q[c * pixels + p] = std::exp(x[c * pixels + p]) / sum;
+    }
+    return q;
+  };
+  Values q = softmax(scores);
+  for (int repetition = 0; repetition < repetitions; ++repetition) {
+    Values next = scores;
+    for (const auto& [weight, matrix] : filters)
+      for (std::size_t p = 0; p < pixels; ++p)
+        for (std::size_t j = 0; j < pixels; ++j)
+          for (std::size_t c = 0; c < classes; ++c)
+            next[c * pixels + p] += weight * matrix[p][j] * q[c * pixels + j];
+    q = softmax(next);
+  }
+  return q;
+}
+
+/// The upper left corner, height x width, of image n of N x C x 4 x 5.
+Values corner(const Values& maps, std::size_t channels, std::size_t n, std::size_t height,
+              std::size_t width) {
+  Values part;
+  for (std::size_t c = 0; c < channels; ++c)
+    for (std::size_t y = 0; y < height; ++y)
+      for (std::size_t x = 0; x < width; ++x) part.push_back(maps[((n * channels + c) * 4 + y) * 5 + x]);
+  return part;
+}
+
+constexpr const char* kDenseCrf =
+    "type: 'DenseCRF' dense_crf_param { max_iter: 3 pos_w: 3 pos_w: 0.5 pos_xy_std: 2 pos_xy_std: 1 bi_w: 4 "
+    "bi_xy_std: 4 bi_rgb_std: 1.5 ";
+
+TEST(DenseCrf, GivesTheProbabilitiesOfLoopsOverThePixelsThatAreReal) {
+  const Shape maps{2, 3, 4, 5};
+  const Values scores = spread_values(120, 1, 2), images = spread_values(120, 3, 4);
+  for (const bool probabilities : {true, false}) {
+    Bench bench(kDenseCrf + std::string(probabilities ? "}" : "output_probability: false }"),
+                {maps, Shape{2, 3}, maps}, 1);
+    bench.set_input(0, scores);
+    bench.set_input(1, {3, 4, 99, 500, 2, 99});  // the second is wider than the maps, and not as high
+    bench.set_input(2, images);
+    bench.forward();
+    bench.layer().check_results(bench.context());
+    for (std::size_t n = 0; n < 2; ++n) {
+      const std::size_t height = n == 0 ? 3 : 4, width = n == 0 ? 4 : 2;
+      const int w = static_cast<int>(width), h = static_cast<int>(height);
+      const Matrix alike = dense(features_of(w, h, 4, corner(images, 3, n, height, width), 1.5), 5);
+      const Values expected = crf_by_loops(
+          corner(scores, 3, n, height, width),
+          {{3, dense(features_of(w, h, 2), 2)}, {0.5, dense(features_of(w, h, 1), 2)}, {4, alike}}, 3, 3);
+      const Values found = corner(bench.output(), 3, n, height, width);
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_NEAR(found[i], probabilities ? expected[i] : std::log(expected[i]), 1e-11);
+      EXPECT_EQ(bench.output()[n * 60 + 19], 0) << "the lower right corner is not real";
+    }
+  }
+}
+
+TEST(DenseCrf, OfCcnnGivesTheLikeliestClasses) {
+  const Shape maps{2, 3, 4, 5};
+  const Values scores = spread_values(120, 5, 2), images = spread_values(120, 6, 100);
+  Bench bench(
+      "type: 'DenseCRF' densecrf_param { x_gauss: 2 y_gauss: 1 wt_gauss: 1.5 x_bilateral: 4 y_bilateral: 3 "
+      "r_bilateral: 20 g_bilateral: 30 b_bilateral: 40 wt_bilateral: 2 }",
+      {maps, maps}, 1);
+  bench.set_input(0, scores);
+  bench.set_input(1, images);
+  bench.forward();
+  ASSERT_EQ(bench.outputs[0]->shape, (Shape{2, 1, 4, 5}));
+  for (std::size_t n = 0; n < 2; ++n) {
+    const Values image = corner(images, 3, n, 4, 5);
+    Values near, alike;
+    for (std::size_t p = 0; p < 20; ++p) {
+      const auto x = static_cast<double>(p % 5), y = static_cast<double>(p / 5);
+      near.insert(near.end(), {x / 2, y / 1});
+      alike.insert(alike.end(), {x / 4, y / 3, image[p] / 40, image[20 + p] / 30, image[40 + p] / 20});
+    }
+    const Values q =
+        crf_by_loops(corner(scores, 3, n, 4, 5), {{1.5, dense(near, 2)}, {2, dense(alike, 5)}}, 3, 10);
+    for (std::size_t p = 0; p < 20; ++p) {
+      const auto label = static_cast<std::size_t>(bench.output()[n * 20 + p]);
+      ASSERT_LT(label, 3u);
+      for (std::size_t c = 0; c < 3; ++c) EXPECT_GE(q[label * 20 + p], q[c * 20 + p] - 1e-12);
+    }
+  }
+}
+
+TEST(DenseCrf, RefusesWhatDoesNotFit) {
+  const Shape maps{1, 2, 3, 4}, image{1, 3, 3, 4}, size{1, 2};
+  const auto refused = [](const std::string& settings, const std::vector<Shape>& shapes) {
+    return refusal("type: 'DenseCRF' " + settings, shapes);
+  };
+  EXPECT_THAT(refused("dense_crf_param { pos_w: 1 }", {maps, size, image}),
+              HasSubstr("expected a pos_w and a pos_xy_std for each filter; found 1 and 0"));
+  EXPECT_THAT(refused("dense_crf_param { bi_w: 1 bi_xy_std: 2 }", {maps, size, image}),
+              HasSubstr("a bi_rgb_std for each filter; found 1, 1 and 0"));
+  EXPECT_THAT(refused("dense_crf_param { max_iter: -1 }", {maps, size, image}),
+              HasSubstr("max_iter must not be negative; found -1"));
+  EXPECT_THAT(refused("densecrf_param { x_gauss: 0 }", {maps, image}),
+              HasSubstr("deviation must be 0.001 or more"));
+  EXPECT_THAT(refused("dense_crf_param { }", {maps, image}),
+              HasSubstr("takes three inputs with dense_crf_param"));
+  EXPECT_THAT(refused("densecrf_param { }", {maps, size, image}),
+              HasSubstr("takes two inputs with densecrf_param"));
+  EXPECT_THAT(refused("", {maps, Shape{1, 1}, image}), HasSubstr("a height and a width for each image"));
+  EXPECT_THAT(refused("", {maps, size, maps}), HasSubstr("expected 1 3 3 4"));
+  EXPECT_THAT(refused("", {Shape{1, 0, 3, 4}, size, image}), HasSubstr("has no classes"));
+  Bench bench(std::string(kDenseCrf) + "}", {maps, size, image}, 1);
+  const auto found = [&] {
+    bench.forward();
+    try {
+      bench.layer().check_results(bench.context());
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return std::string();
+  };
+  bench.set_input(0, spread_values(24, 1));
+  bench.set_input(1, {std::numeric_limits<double>::quiet_NaN(), 2});
+  bench.set_input(2, spread_values(36, 2));
+  EXPECT_THAT(found(), HasSubstr("image 0 has the size nan x 2"));
+  bench.set_input(1, {3, 4});
+  EXPECT_EQ(found(), "");
+  bench.set_input(2, Values(36, std::numeric_limits<double>::infinity()));
+  EXPECT_THAT(found(), HasSubstr("image 0 has a colour of inf"));
 }
 
 }  // namespace

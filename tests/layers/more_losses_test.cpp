@@ -67,6 +67,29 @@ TEST(SigmoidCrossEntropyLoss, BalancesTheClassesOfEachSample) {
       ::testing::HasSubstr("class_balance must not be negative"));
 }
 
+/// Samples of one class, and of other targets than 0 and 1.
+TEST(SigmoidCrossEntropyLoss, IsZeroWhereTwoClassesAreMissing) {
+  Bench bench("type: 'SigmoidCrossEntropyLoss' loss_param { class_balance: 1 }", {Shape{3, 3}, Shape{3, 3}},
+              1);
+  bench.set_input(0, {-2, 0.5, 3, 1, 2, -1, 0.25, 4, 0});
+  bench.set_input(1, {1, 1, 0.5, 0, 0, 0, 2, 0.25, -1});
+  bench.forward();
+  bench.backward(Values{2});
+  EXPECT_EQ(bench.output(), (Values{0}));
+  EXPECT_EQ(bench.input_gradient(), Values(9, 0));
+}
+
+TEST(SigmoidCrossEntropyLoss, GivesOtherTargetsNoGradient) {
+  Bench bench("type: 'SigmoidCrossEntropyLoss' loss_param { class_balance: 1 }", {Shape{1, 4}, Shape{1, 4}},
+              1);
+  bench.set_input(0, {0, 0, 0, 1});
+  bench.set_input(1, {1, 0, 0, 0.5});
+  bench.forward();
+  bench.backward(Values{1});
+  expect_near(bench.input_gradient(), {-0.5 * 2 / 3, 0.5 / 3, 0.5 / 3, 0}, 1e-15);
+  EXPECT_EQ(bench.input_gradient()[3], 0);
+}
+
 TEST(AccuracyRegression, IsHalfTheMeanDistance) {
   Bench bench("type: 'AccuracyRegression'", {Shape{2, 2}, Shape{2, 2}}, 1);
   bench.set_input(0, {1, 2, 3, -4});
@@ -341,6 +364,22 @@ TEST(ContrastiveLoss, FollowsItsFormulas) {
   expect_near(bench.input_gradient(1), {3, 4, 0.5, 0, 0, 0}, 1e-15);
 }
 
+TEST(ContrastiveLoss, OfTwoLabelsInPlaceOfAMark) {
+  const std::vector<Shape> shapes{Shape{3, 2}, Shape{3, 2}, Shape{3}, Shape{3, 1, 1, 1}};
+  const std::vector<Values> inputs{
+      {0, 0, 1, 0, 2, 2}, {3, 4, 0, 0, 2, 2}, {7.25, 0, -1}, {7.75, 7, 1}};  // as whole numbers
+  EXPECT_NEAR(loss_of(contrastive("margin: 1.5"), shapes, inputs), (25 + 0.25 + 2.25) / 6, 1e-14);
+  EXPECT_NEAR(loss_of(contrastive("margin: 1.5 legacy_version: true"), shapes, inputs), (25 + 0.5 + 1.5) / 6,
+              1e-14);
+  Bench bench(contrastive("margin: 0"), shapes, 1);
+  for (std::size_t i = 0; i < 4; ++i) bench.set_input(i, inputs[i]);
+  bench.forward();
+  EXPECT_NEAR(bench.output()[0], 25.0 / 6, 1e-14);
+  bench.backward(Values{3});
+  expect_near(bench.input_gradient(1), {3, 4, 0, 0, 0, 0}, 1e-15);
+  EXPECT_FALSE(bench.layer().traits().differentiable(2) || bench.layer().traits().differentiable(3));
+}
+
 TEST(TripletLoss, FollowsItsFormula) {
   const std::vector<Shape> shapes(3, Shape{2, 2});
   // |a - p|^2 = 1, 2; |a - n|^2 = 4, 2.
@@ -352,6 +391,84 @@ TEST(TripletLoss, FollowsItsFormula) {
               ((1 - 4.0 / 6) + (1 - 2.0 / 7)) / 4, 1e-15);
   EXPECT_NEAR(loss_of("type: 'TripletLoss' triplet_loss_param { margin: 5 losstype: 2 }", shapes, inputs),
               (0 + (1 - std::exp(2) / (std::exp(2) + 5))) / 4, 1e-15);
+}
+
+/// Two sets of an anchor, a positive and two negatives: squared distances 1, 4, 0.25, and 1, 1, 16.
+TEST(TripletLoss, OfSetsThatFollowEachOther) {
+  const std::vector<Shape> shapes{Shape{8, 1}, Shape{8}};
+  const std::vector<Values> inputs{{0, 1, 2, 0.5, 1, 2, 0, 5}, Values(8, 7)};
+  const auto text = [](const std::string& settings) {
+    return "type: 'TripletLoss' triplet_loss_param { num_triplets: 2 " + settings + " }";
+  };
+  EXPECT_NEAR(loss_of(text("losstype: 0 margin: 1"), shapes, inputs), (1 + 1.75 + 1 + 1) / 4, 1e-15);
+  const double ratios = (1 + (1 - 0.25 / 1.5) + 1 + (1 - 1 / 1.5)) / 4;
+  for (const char* settings : {"losstype: 1 margin: 0.5", "margin: 0.5"})
+    EXPECT_NEAR(loss_of(text(settings), shapes, inputs), ratios, 1e-15) << settings;
+  Bench bench(text("margin: 0.5"), shapes, 1);
+  for (std::size_t i = 0; i < inputs.size(); ++i) bench.set_input(i, inputs[i]);
+  bench.forward();
+  bench.backward(Values{2});
+  EXPECT_FALSE(bench.layer().traits().differentiable(1));
+  expect_near(bench.input_gradient(),
+              {-(1 + 1.0 / 9) + 1 / 3.0, 1 + 1.0 / 9, 0, -1 / 3.0,  //
+               -(1 + 4.0 / 9) - 2 / 3.0, 1 + 4.0 / 9, 2 / 3.0, 0},
+              1e-15);
+  EXPECT_EQ(loss_of(text(""), {Shape{0, 3}, Shape{0}}, {{}, {}}), 0);
+}
+
+TEST(TripletLoss, RefusesPartsOfSets) {
+  const Shape ten{10, 2}, labels{10};
+  const auto found = [](const std::string& settings, const std::vector<Shape>& shapes) {
+    return refusal("type: 'TripletLoss' triplet_loss_param { " + settings + " }", shapes);
+  };
+  EXPECT_EQ(found("", {ten, labels}), "accepted");  // 3 negatives
+  const auto expect_part = [](const std::string& message, const char* part) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  };
+  expect_part(
+      found("num_triplets: 2", {ten, labels}),
+      "with num_triplets: 2 a set has 4 samples, an anchor, a positive and negatives; the whole batch "
+      "has 10, which is no multiple");
+  expect_part(found("", {ten, ten}), "anchors, positives and negatives are three bottoms");
+  expect_part(found("num_triplets: 0", {ten, labels}), "must be 1 to 1048576; found 0");
+  expect_part(found("losstype: 2", {ten, labels}), "with two bottoms losstype must be 0 or 1; found 2");
+  expect_part(found("margin: 0", {ten, labels}), "losstype: 1 divides by");
+  EXPECT_EQ(found("margin: 0 losstype: 0", {ten, labels}), "accepted");
+  expect_part(found("", {ten, Shape{5}}), "same batch");
+  expect_part(found("num_triplets: 3", {ten, ten, ten}), "num_triplets is for two bottoms");
+  BenchOptions options;
+  options.devices = 2;  // a share may be a part of a set
+  Bench share("type: 'TripletLoss'", {Shape{7, 2}, Shape{7}}, 1, options);
+  EXPECT_THROW(share.forward(), Error);
+}
+
+/// x - 0.5 is 0.5, -0.25, 0 and 1 in two samples of two values.
+TEST(BinaryCodes, AreDrawnAwayFromTheMiddleWhichIsTheirMean) {
+  const Shape shape{2, 2};
+  const Values x{1, 0.25, 0.5, 1.5};
+  for (const int inputs : {1, 2}) {
+    const auto run = [&](const std::string& type) {
+      Bench bench("type: '" + type + "'", std::vector<Shape>(static_cast<std::size_t>(inputs), shape), 1);
+      bench.set_input(0, x);
+      if (inputs == 2) bench.set_input(1, {9, 9, 9, 9});
+      bench.forward();
+      bench.backward(Values{3});
+      if (inputs == 2) {
+        Values negative = bench.input_gradient(0);
+        for (double& value : negative) value = -value;
+        expect_near(bench.input_gradient(1), negative, 1e-15, type);
+      }
+      return std::pair(bench.output()[0], bench.input_gradient(0));
+    };
+    const auto [away, from_middle] = run("K1_EuclideanLoss");
+    EXPECT_NEAR(away, -(0.25 + 0.0625 + 1) / (2 * 4 * 2), 1e-15);
+    expect_near(from_middle, {-3 * 0.5 / 8, 3 * 0.25 / 8, 0, -3.0 / 8}, 1e-15);
+    const auto [off, to_middle] = run("K2_EuclideanLoss");
+    const double mean = 1.25 / 4;
+    EXPECT_NEAR(off, mean * mean / (2 * 2), 1e-15);
+    expect_near(to_middle, Values(4, 3 * mean / (4 * 2)), 1e-15);
+  }
+  EXPECT_EQ(loss_of("type: 'K2_EuclideanLoss'", {Shape{0, 2}}, {{}}), 0);
 }
 
 TEST(TripletLoss, SurvivesLargeDistances) {
@@ -426,6 +543,8 @@ TEST(Losses, RefuseWhatDoesNotFit) {
            {"type: 'InfogainLoss' loss_param { thresh_ratio: 0.5 }", {two, Shape{2}, three}, "thresh_ratio"},
            {"type: 'InfogainLoss' infogain_loss_param { source: 'missing' }", {two, Shape{2}}, "missing"},
            {"type: 'ContrastiveLoss'", {two, two, Shape{3}}, "one number"},
+           {"type: 'ContrastiveLoss'", {two, two, Shape{2}, Shape{3}}, "one number"},
+           {"type: 'K1_EuclideanLoss'", {two, three}, "same batch"},
            {"type: 'TripletLoss'", {two, two, three}, "one shape"}}) {
     try {
       Bench bench(tested.text, tested.inputs, 1);

@@ -131,7 +131,7 @@ Values joined(const std::vector<Results>& parts, Values Results::*member) {
 }
 
 const std::vector<std::vector<std::int64_t>> kShares = {
-    {4, 4}, {5, 2, 1}, {0, 3, 0, 5}, {1, 1, 1, 1, 1, 1, 1, 1}, {7, 0}};
+    {4, 4}, {5, 2, 1}, {0, 3, 0, 5}, {1, 1, 1, 1, 1, 1, 1, 1}, {8, 0}};
 // f64 sums in another order: 1e-16 per addition of values of size 3, amplified by 1 / deviation.
 constexpr double kTolerance = 1e-12;
 
@@ -188,6 +188,8 @@ INSTANTIATE_TEST_SUITE_P(
              "type: 'BatchNorm' batch_norm_param { sync: true scale_bias: true }", Shape{3, 2}},
         Case{"dropout", "type: 'Dropout'", Shape{3, 5}}, Case{"insanity", "type: 'Insanity'", Shape{3, 5}},
         Case{"spatial_dropout", "type: 'SpatialDropout'", Shape{5, 2, 2}},
+        Case{"guided_dropout", "type: 'GuidedDropout' guided_dropout_param { type: 'stochastic' }", Shape{5},
+             0, true},
         Case{"softmax_valid", loss("ignore_label: 1"), Shape{4, 3}, 4},
         Case{"softmax_full", loss("ignore_label: 1 normalization: FULL"), Shape{4, 3}, 4},
         Case{"softmax_batch_size", loss("ignore_label: 1 normalization: BATCH_SIZE"), Shape{4, 3}, 4},
@@ -236,6 +238,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"contrastive", "type: 'ContrastiveLoss' contrastive_loss_param { margin: 4 }", Shape{3}, 0, true,
              1, Phase::train, 0, 0, true},
         Case{"triplet", "type: 'TripletLoss'", Shape{3}, 0, false, 1, Phase::train, 0, 2},
+        Case{"triplet_sets", "type: 'TripletLoss' triplet_loss_param { num_triplets: 2 margin: 3 }", Shape{3},
+             0, false, 1, Phase::train, 0, 0, true},
+        Case{"k1_euclidean", "type: 'K1_EuclideanLoss'", Shape{3, 2}},
+        Case{"k2_euclidean", "type: 'K2_EuclideanLoss'", Shape{3, 2}, 0, true},
         Case{"rank_hard",
              "type: 'RankHardLoss' rank_param { pair_size: 2 neg_num: 3 hard_ratio: 0.4 rand_ratio: 0.7 }",
              Shape{3}, 4},
@@ -254,6 +260,11 @@ INSTANTIATE_TEST_SUITE_P(
             "type: 'JMMDLoss' jmmd_param { label_kernel_mode: PROB_RBF sigma: 4 label_back_propagate: true }",
             Shape{3}, 0, true, 1, Phase::train, 0, 2},
         Case{"quantization", "type: 'QuantizationLoss'", Shape{3, 2}},
+        Case{"charbonnier", "type: 'CharbonnierLoss'", Shape{3, 2}},
+        Case{"charbonnier_mask", "type: 'CharbonnierLoss' charbonnier_loss_param { alpha: 0.4 beta: 2 }",
+             Shape{3, 2, 2}, 0, true},
+        Case{"ssim", "type: 'SSIMLoss' ssim_loss_param { kernel_size: 3 stride: 2 }", Shape{2, 4, 3}, 0,
+             true},
         Case{"entropy", "type: 'EntropyLoss'", Shape{3, 2}},
         Case{"softmax_cross_entropy", "type: 'SoftmaxCrossEntropyLoss'", Shape{3, 2}, 0, true},
         Case{"outer_product", "type: 'OuterProduct'", Shape{3}, 0, true},

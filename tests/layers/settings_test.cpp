@@ -33,6 +33,14 @@ TEST(BadSettings, AreRefusedInOneLineThatNamesTheLayer) {
        {image},
        1,
        "kernel_size is given 3 times; expected once or once for each of 2 spatial axes"},
+      {"type: 'BatchNorm' batch_norm_param { update_global_stats: true }",
+       {image},
+       1,
+       "update_global_stats is not supported: in PSPNet's Caffe it normalizes by the batch's variance"},
+      {"type: 'BatchNorm' batch_norm_param { scale_bias: true bias_term: false }",
+       {image},
+       1,
+       "bias_term: false is not supported: slopes are learned together with biases here"},
       {pool + "}", {image}, 1, "kernel_size"},
       {pool + "kernel_size: 2 kernel_h: 2 }", {image}, 1, "kernel_size"},
       {pool + "kernel_h: 2 }", {image}, 1, "kernel_w"},
@@ -52,6 +60,16 @@ TEST(BadSettings, AreRefusedInOneLineThatNamesTheLayer) {
       {"type: 'Insanity' insanity_param { ub: inf }", {image}, 1, "found 5 and inf"},
       {"type: 'SpatialDropout' dropout_param { } spatial_dropout_param { }", {image}, 1, "keep one"},
       {"type: 'SpatialDropout'", {Shape{5}}, 1, "axis 1"},
+      {"type: 'GuidedDropout' guided_dropout_param { type: 'random' }",
+       {image, Shape{2, 4}},
+       1,
+       "deterministic or stochastic; found \"random\""},
+      {"type: 'GuidedDropout' guided_dropout_param { sigmoid_scaler: inf }",
+       {image, Shape{2, 4}},
+       1,
+       "sigmoid_scaler must be finite; found inf"},
+      {"type: 'GuidedDropout'", {image, Shape{2, 5}}, 1, "of each sample; found 2 4 6 6 (288) and 2 5 (10)"},
+      {"type: 'GuidedDropout'", {image, image}, 1, "one number of the second input"},
       {"type: 'LRN' lrn_param { local_size: 4 }", {image}, 1, "odd"},
       {"type: 'Eltwise'", {image, Shape{2, 4, 6, 5}}, 1, "one shape"},
       {"type: 'Eltwise' eltwise_param { operation: PROD coeff: 1 coeff: 2 }", {image, image}, 1, "PROD"},
@@ -254,6 +272,21 @@ TEST(DummyData, FillsConstantsAndOldShapes) {
   bench.pass.draw = 1;
   bench.forward();
   EXPECT_NE(bench.output(1), drawn);
+}
+
+/// The second pass finds other values in the memory.
+TEST(DummyData, FillsWhatIsNotRandomOnce) {
+  Bench bench(
+      "type: 'DummyData' dummy_data_param { data_filler { type: 'flowBorderMask' } data_filler { type: "
+      "'diagonal' diag_val: [3, 4] } shape { dim: [2, 2, 1, 2] } shape { dim: [2, 2] } }",
+      {}, 2);
+  for (int pass = 0; pass < 2; ++pass) {
+    bench.pass.draw = pass;
+    bench.forward();
+    EXPECT_EQ(bench.output(0), (Values{1, 0, 0, 0, 1, 0, 0, 0}));
+    EXPECT_EQ(bench.output(1), (Values{3, 0, 0, 4}));
+    for (Blob* output : bench.outputs) ops::fill(bench.context(), output->data, 9);
+  }
 }
 
 TEST(DummyData, GivesASampleTheSameValuesOnAnyDevice) {

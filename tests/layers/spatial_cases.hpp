@@ -147,6 +147,11 @@ inline const std::vector<Case> kCases = {
      {0, 1, 2, 9, 7, 1, -3, 0, 20, 30, 1, 4, 4, 6, 5}},
     {"warp", "type: 'Warp'", {kImage, Shape{2, 2, 5, 7}}},
     {"warp_far", "type: 'FlowWarp'", {kImage, Shape{2, 2, 5, 7}}, spread_values(140, 9, 3)},
+    {"flow_transformer", "type: 'FlowTransformer'", {kImage, Shape{2, 2, 5, 7}}},
+    {"flow_transformer_far",
+     "type: 'FlowTransformer' propagate_down: [true, true]",
+     {kImage, Shape{2, 2, 5, 7}},
+     spread_values(140, 9, 3)},
     {"deformable",
      "type: 'DeformableConvolution' convolution_param { num_output: 6 kernel_size: 2 stride: 2 group: 2 "
      "deformable_group: 2 }",

@@ -320,6 +320,87 @@ TEST(Insanity, DrawsForTheGlobalSampleInBothLayouts) {
   }
 }
 
+TEST(GuidedDropout, KeepsTheChannelsAboveTheThreshold) {
+  for (const Phase phase : {Phase::train, Phase::test})
+    for (const bool in_place : {false, true}) {
+      BenchOptions options;
+      options.phase = phase;
+      options.in_place = in_place;
+      Bench bench("type: 'GuidedDropout' guided_dropout_param { guidance_threshold: 0.5 }",
+                  {Shape{2, 4, 1, 2}, Shape{2, 4, 1, 1}}, 1, options);
+      bench.set_input(0, {1, 2, 3, 4, 5, 6, 7, 8, 1, 1, 1, 1, 1, 1, 1, 1});
+      bench.set_input(1, {1, 0.5, 0.75, -2, 0, 0.5, -1, 0});
+      bench.forward();
+      EXPECT_EQ(bench.output(), (Values{2, 4, 0, 0, 10, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+      bench.backward(Values(16, 3));
+      EXPECT_EQ(bench.input_gradient(), (Values{6, 6, 0, 0, 6, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+    }
+}
+
+TEST(GuidedDropout, DrawsByTheGuidanceInTraining) {
+  const std::string text =
+      "type: 'GuidedDropout' guided_dropout_param { type: 'stochastic' sigmoid_scaler: 2 }";
+  const std::vector<Shape> shapes{{40, 250}, {40, 250}};
+  Values guidance;
+  for (int i = 0; i < 10000; ++i) guidance.push_back(i % 2 == 0 ? std::log(3) / 2 : 0);  // 3/4 and 1/2
+  Bench bench(text, shapes, 1);
+  bench.set_input(0, Values(10000, 1));
+  bench.set_input(1, guidance);
+  bench.forward();
+  const Values y = bench.output();
+  double likely = 0, others = 0;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    if (y[i] == 0) continue;
+    EXPECT_NEAR(y[i], 250 / (125 * 0.75 + 125 * 0.5), 1e-12);
+    (i % 2 == 0 ? likely : others) += 1;
+  }
+  EXPECT_NEAR(likely / 5000, 0.75, 0.03);  // 5 of sqrt(0.1875 / 5000)
+  EXPECT_NEAR(others / 5000, 0.5, 0.035);
+  bench.backward(Values(10000, 2));
+  const Values dx = bench.input_gradient();
+  for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_EQ(dx[i], 2 * y[i]) << i;
+  bench.forward();
+  EXPECT_EQ(bench.output(), y) << "the same pass";
+  bench.pass.draw = 1;
+  bench.forward();
+  EXPECT_NE(bench.output(), y);
+  for (const bool in_place : {false, true}) {
+    BenchOptions options;
+    options.phase = Phase::test;
+    options.in_place = in_place;
+    Bench tests(text, shapes, 1, options);
+    tests.set_input(0, guidance);
+    tests.set_input(1, guidance);
+    tests.forward();
+    EXPECT_EQ(tests.output(), guidance);
+    tests.backward(y);
+    EXPECT_EQ(tests.input_gradient(), y);
+  }
+}
+
+TEST(GuidedDropout, DrawsForTheGlobalSampleInBothLayouts) {
+  const std::string text = "type: 'GuidedDropout' guided_dropout_param { type: 'stochastic' }";
+  Bench bench(text, {Shape{4, 6, 5, 3}, Shape{4, 6}}, 1);
+  bench.set_input(0, Values(360, 1));
+  bench.set_input(1, Values(24, 0.1));
+  bench.forward();
+  const Values all = bench.output();
+  for (std::size_t i = 0; i < 360; ++i) EXPECT_EQ(all[i], all[i / 15 * 15]) << "a channel is kept whole";
+  for (const std::int64_t device : {0, 1}) {
+    BenchOptions options;
+    options.channels_last = device == 1;
+    if (device == 1) options.input_layout = Layout::channels_last;
+    Bench share(text, {Shape{2, 6, 5, 3}, Shape{2, 6, 1, 1}}, 1, options);
+    share.pass.samples = {device, 2};
+    share.set_input(0, Values(180, 1));
+    share.set_input(1, Values(12, 0.1));
+    share.forward();
+    const Values found = share.output();
+    for (std::size_t i = 0; i < 180; ++i)
+      EXPECT_EQ(found[i], all[(i / 90 * 2 + static_cast<std::size_t>(device)) * 90 + i % 90]) << i;
+  }
+}
+
 TEST(InnerProduct, MultipliesByWeightsOfEitherOrder) {
   Bench plain("type: 'InnerProduct' inner_product_param { num_output: 2 }", {Shape{2, 3}}, 1);
   plain.set_parameter(0, {1, 2, 3, 4, 5, 6});
@@ -377,6 +458,9 @@ TEST(Activations, FollowTheirFormulas) {
   expect_near(run("type: 'Sigmoid'"), {0, 1 / (1 + std::exp(1)), 0.5, 1 / (1 + std::exp(-0.5)), 1}, 1e-15);
   expect_near(run("type: 'TanH'"), {-1, std::tanh(-1), 0, std::tanh(0.5), 1}, 1e-15);
   expect_near(run("type: 'ELU'"), {-1, std::exp(-1) - 1, 0, 0.5, 800}, 1e-15);
+  expect_near(run("type: 'Mish'"),
+              {0, -std::tanh(std::log1p(std::exp(-1))), 0, 0.5 * std::tanh(std::log1p(std::exp(0.5))), 800},
+              1e-15);
   // Numbers in files are floats.
   expect_near(run("type: 'ELU' elu_param { alpha: 0.5 lambda: 2 }"), {-1, std::exp(-1) - 1, 0, 1, 1600},
               1e-15);

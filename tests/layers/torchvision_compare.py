@@ -7,12 +7,15 @@ try:
     import numpy
     import torch
     import torchvision
-    from torchvision.models.detection._utils import BoxCoder
+    from torchvision.models.detection._utils import BoxCoder, Matcher
+    from torchvision.models.detection.anchor_utils import AnchorGenerator, DefaultBoxGenerator
+    from torchvision.models.detection.image_list import ImageList
 except ImportError as error:
     print(error)
     sys.exit(77)
 
-# Sums of some hundred f32 products in different orders, of values below 1.
+# Sums of some hundred f32 products in different orders, of values below 1; and places in images, which are within 1e-7 of
+# themselves in f32.
 TOLERANCE = 1e-5
 
 
@@ -70,9 +73,48 @@ def deformed(_, arrays):
         yield from difference(f"gradient of {name}", arrays["d" + name], given.grad.numpy())
 
 
+def generated(generator, arrays, dtype):
+    """For a map of so many rows and columns."""
+    rows, columns, height, width = (int(length) for length in arrays["lengths"])
+    images = ImageList(torch.zeros(1, 3, height, width), [(height, width)])
+    return torch.cat(generator(images, [torch.zeros(1, 1, rows, columns, dtype=dtype)]))
+
+
+def priors(_, arrays):
+    """In fractions of a square image: in others torchvision's squares are none."""
+    side = float(arrays["lengths"][3])
+    steps = arrays["step"].tolist() if arrays["step"][0] > 0 else None
+    generator = DefaultBoxGenerator([arrays["ratios"].tolist()], scales=(arrays["sizes"] / side).tolist(), steps=steps, clip=False)
+    yield from difference("boxes", arrays["boxes"], generated(generator, arrays, torch.float32).numpy() / side)
+
+
+def anchors(_, arrays):
+    """torchvision's anchors lie around the corner of a pixel, Faster R-CNN's around its middle, and end with their last pixel.
+    Computed in f64, as in the layers."""
+    rows, columns, height, width = arrays["lengths"].astype(int)
+    generator = AnchorGenerator([arrays["sizes"].tolist()], [arrays["ratios"].tolist()])
+    boxes = generated(generator, arrays, torch.float64) + float(arrays["middle"][0])
+    yield from difference("anchors", arrays["anchors"], boxes.numpy())
+    # By row, column and anchor, as torchvision's are.
+    by_place = lambda name, each: torch.from_numpy(arrays[name].reshape(-1, each, rows, columns).transpose(2, 3, 0, 1).reshape(-1, each))
+    coder = BoxCoder((1.0, 1.0, 1.0, 1.0))
+    yield from difference("moved", arrays["moved"], coder.decode_single(by_place("shifts", 4), boxes).numpy())
+    truth = torch.from_numpy(arrays["truth"])[:, :4] + torch.tensor([0, 0, 1, 1])
+    inside = (boxes >= 0).all(1) & (boxes[:, 2] <= width) & (boxes[:, 3] <= height)
+    overlaps = torchvision.ops.box_iou(truth, boxes[inside])
+    matched = Matcher(0.7, 0.3, allow_low_quality_matches=True)(overlaps)
+    labels = torch.full((len(boxes),), -1.0, dtype=torch.float64)
+    labels[inside] = torch.where(matched >= 0, 1.0, torch.where(matched == Matcher.BELOW_LOW_THRESHOLD, 0.0, -1.0)).double()
+    yield from difference("labels", by_place("labels", 1)[:, 0].numpy(), labels.numpy())
+    if not all((labels == label).sum() > 3 for label in (-1, 0, 1)):
+        yield "not all labels occur"
+    wanted = coder.encode_single(truth[matched[matched >= 0]], boxes[labels == 1])
+    yield from difference("targets", by_place("targets", 4)[labels == 1].numpy(), wanted.numpy())
+
+
 failed = 0
 for path in sorted(pathlib.Path(sys.argv[1]).glob("*.npz")):
-    compare = {"detections": detections, "deform": deformed}.get(path.stem.split("_")[0], regions)
+    compare = {"detections": detections, "deform": deformed, "priors": priors, "anchors": anchors}.get(path.stem.split("_")[0], regions)
     for line in compare(path.stem, numpy.load(path)):
         print(f"{path.stem}: {line}")
         failed += 1

@@ -1,5 +1,5 @@
-// The detection operators against torchvision's: bins of regions, forward and backward, and the boxes that
-// DetectionOutput decodes and keeps.
+// The detection operators against torchvision's: bins of regions, forward and backward, the boxes that
+// DetectionOutput decodes and keeps, SSD's default boxes, and Faster R-CNN's anchors with their targets.
 #include <unistd.h>
 
 #include <filesystem>
@@ -107,6 +107,63 @@ class Torchvision : public ::testing::Test {
     write(file);
   }
 
+  /// The boxes of PriorBox; without a step positions divide the image evenly.
+  void priors_case(const std::string& file, int step) {
+    BenchOptions options;
+    options.dtype = DType::f32;
+    Bench bench(cat("type: 'PriorBox' prior_box_param { min_size: 20 max_size: 45 aspect_ratio: 2 "
+                    "aspect_ratio: 3 flip: true ",
+                    step > 0 ? cat("step: ", step) : "", " }"),
+                {Shape{1, 1, 5, 7}, Shape{1, 3, 96, 96}}, 1, options);
+    bench.forward();
+    Values boxes = bench.output();
+    boxes.resize(boxes.size() / 2);  // variances follow
+    keep("lengths", {4}, {5, 7, 96, 96});
+    keep("step", {1}, {static_cast<double>(step)});
+    keep("sizes", {2}, {20, 45});
+    keep("ratios", {2}, {2, 3});
+    keep("boxes", {static_cast<std::int64_t>(boxes.size()) / 4, 4}, boxes);
+    write(file);
+  }
+
+  /// Anchors, which AnchorBoxes shows with shifts of 0, and what AnchorTarget makes of them. Sides are whole
+  /// and even, since torchvision rounds the halves of anchors and Faster R-CNN the sides of the first scale.
+  void anchors_case(const std::string& file) {
+    constexpr int kRows = 10, kColumns = 12, kHeight = 80, kWidth = 96, kAnchors = 9;
+    const std::string grid =
+        "base_size: 16 feat_stride: 8 ratio: 0.25 ratio: 1 ratio: 4 scale: 1 scale: 2 scale: 3 ";
+    BenchOptions options;
+    options.dtype = DType::f32;
+    const Shape scores{1, 2 * kAnchors, kRows, kColumns}, shifts{1, 4 * kAnchors, kRows, kColumns};
+    Bench boxes(cat("type: 'AnchorBoxes' proposal_param { ", grid, " }"),
+                {scores, Shape{1, 2, kAnchors * kRows, kColumns}, shifts}, 2, options);
+    const std::vector<std::int64_t> rows{kAnchors * kRows * kColumns, 4};
+    for (const bool moved : {false, true}) {
+      const Values given = moved ? spread_values(shifts.count(), 4, 0.5) : Values(shifts.count());
+      boxes.set_input(2, given);
+      boxes.forward();
+      keep(moved ? "moved" : "anchors", rows, boxes.output());
+      if (moved) keep("shifts", shifts.dims(), given);
+    }
+    // All that have a label count.
+    Bench targets(
+        cat("type: 'AnchorTarget' anchor_target_param { ", grid, " batch_size: 10000 fg_fraction: 1 }"),
+        {scores, Shape{5, 5}, Shape{1, 3}}, 4, options);
+    const Values truth = {3,  2, 30, 40, 1,  20, 50, 79, 68, 2,  26, 16, 74,
+                          62, 1, 6,  44, 25, 78, 3,  60, 14, 71, 55, 2};
+    targets.set_input(1, truth);
+    targets.set_input(2, {kHeight, kWidth, 1});
+    targets.forward();
+    keep("truth", {5, 5}, truth);
+    keep("labels", targets.outputs[0]->shape.dims(), targets.output(0));
+    keep("targets", shifts.dims(), targets.output(1));
+    keep("lengths", {4}, {kRows, kColumns, kHeight, kWidth});
+    keep("sizes", {3}, {16, 32, 48});
+    keep("ratios", {3}, {0.25, 1, 4});
+    keep("middle", {1}, {8});
+    write(file);
+  }
+
   std::string folder_;
   std::mt19937 random_{5};
   io::NamedArrays arrays_;
@@ -135,6 +192,9 @@ TEST_F(Torchvision, ComputesTheSame) {
     for (const double threshold : {0.3, 0.6})
       detections_case(cat("detections_", center_size, "_", static_cast<int>(10 * threshold)), center_size,
                       threshold);
+  priors_case("priors_step", 16);
+  priors_case("priors_even", 0);
+  anchors_case("anchors");
 
   const ScriptRun run = run_python("layers/torchvision_compare.py", "'" + folder_ + "'", folder_ + "/report");
   if (run.lacks_modules) GTEST_SKIP() << "needs Python with torchvision (BANYAN_PYTHON): " << run.report;

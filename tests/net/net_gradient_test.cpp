@@ -179,6 +179,16 @@ std::string volumes() {
          layer("all", "Concat", "bottom: 'flat1' bottom: 'flat2'", "") + head("all");
 }
 
+/// A ReLU in place whose signs another branch is multiplied by (DecoupledNet).
+std::string masked() {
+  return input(3, 6) + convolution("c1", "data", 4, 3) + relu("c1") +
+         "layer { name: 'marks' type: 'Threshold' bottom: 'c1' top: 'marks' } " +
+         convolution("c2", "c1", 4, 3) +
+         "layer { name: 'masked' type: 'Eltwise' bottom: 'c2' bottom: 'marks' top: 'c2' eltwise_param { "
+         "operation: PROD } } " +
+         head("c2");
+}
+
 double run(NetBench& bench, Net& net) {
   net.forward(bench.pass);
   return loss_of(bench, net);
@@ -225,6 +235,7 @@ TEST(NetGradient, MixedLayers) { check_gradients(mixed(), true); }
 TEST(NetGradient, MixedLayersWithSeparateMemory) { check_gradients(mixed(), false); }
 TEST(NetGradient, Volumes) { check_gradients(volumes(), true); }
 TEST(NetGradient, SpatialLayers) { check_gradients(spatial(), true); }
+TEST(NetGradient, SignsOfARelu) { check_gradients(masked(), true); }
 
 class LayoutPlan : public testing::TestWithParam<std::string (*)()> {};
 
@@ -281,7 +292,8 @@ TEST_P(LayoutPlan, SharedMemoryGivesTheSameBits) {
   EXPECT_EQ(gradients[0], gradients[1]);
 }
 
-INSTANTIATE_TEST_SUITE_P(Nets, LayoutPlan, testing::Values(&lenet, &resnet, &mixed, &spatial, &volumes));
+INSTANTIATE_TEST_SUITE_P(Nets, LayoutPlan,
+                         testing::Values(&lenet, &resnet, &mixed, &masked, &spatial, &volumes));
 
 TEST(LayoutPlan, VolumesLieChannelsLast) {
   NetBench bench;

@@ -53,6 +53,29 @@ TEST(Net, WhatAProgramHasNotFilledIsZero) {
   }
 }
 
+TEST(Net, InputsAreZeroInMemoryThatAnotherNetHasLeft) {
+  NetBench bench;
+  const auto everything_is = [&](Net& net, double value) {
+    for (const char* name : {"x", "y", "sum"})
+      EXPECT_THAT(values_of<double>(bench.context, net.find_blob(name)->data), testing::Each(value)) << name;
+  };
+  for (int made = 0; made < 3; ++made) {
+    SCOPED_TRACE(made);
+    const auto net = bench.make(
+        "layer { name: 'in' type: 'Input' top: 'x' top: 'y' input_param { shape { dim: 2 dim: 1200 } } }"
+        "layer { name: 'sum' type: 'Eltwise' bottom: 'x' bottom: 'y' top: 'sum' }",
+        f64_options());
+    for (const std::int64_t batch : {2, 5}) {  // larger: in new memory
+      for (const char* name : {"x", "y"}) net->find_blob(name)->shape.set_dim(0, batch);
+      net->reshape();
+      net->forward(bench.pass);
+      everything_is(*net, 0);
+      for (const char* name : {"x", "y", "sum"}) ops::fill(bench.context, net->find_blob(name)->data, 7);
+      everything_is(*net, 7);
+    }
+  }
+}
+
 TEST(Net, KnowsItsOutputs) {
   NetBench bench;
   const auto net = bench.make(

@@ -100,6 +100,7 @@ std::vector<Case> all_cases() {
       one("CReLU"),
       one("CReLU", "crelu_param { negative_slope: 0.25 concat_axis: -2 }"),
       one("HardSwish"),
+      one("Mish"),
       one("Concat", "concat_param { axis: 2 }", {kPlanes, {2, 4, 2, 6}}),
       one("Slice", "slice_param { axis: -1 slice_point: 1 slice_point: 4 }", {kPlanes}, {}, 3),
       one("Slice", "", {kPlanes}, {}, 2),

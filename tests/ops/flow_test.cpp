@@ -26,10 +26,10 @@ class FlowOperators : public DeviceTest {
     return {maps[0], how.displacements(), how.output_length(maps[2]), how.output_length(maps[3])};
   }
   std::vector<double> warped(const Shape& maps, const std::vector<double>& x, const std::vector<double>& flow,
-                             Layout layout) {
+                             Layout layout, ops::WarpBorder border = ops::WarpBorder::none) {
     Tensor y = empty(maps, layout);
     const Tensor of_x = make(maps, x, layout), moves = make({maps[0], 2, maps[2], maps[3]}, flow, layout);
-    ops::warp_forward(context(), of_x, moves, y);
+    ops::warp_forward(context(), of_x, moves, border, y);
     return values(y);
   }
 };
@@ -103,34 +103,35 @@ TEST_P(FlowOperators, CorrelationHasItsGradients) {
 
 TEST_P(FlowOperators, WarpHasItsGradients) {
   const Shape maps{2, 17, 6, 5}, flow{2, 2, 6, 5};
-  for (const Layout layout : kLayouts) {
-    const std::vector<double> x = rounded(random_values(maps.count(), 1)),
-                              dy = rounded(random_values(maps.count(), 3));
-    std::vector<double> moves = rounded(random_values(flow.count(), 2, -2, 2));
-    const std::vector<double> y = warped(maps, x, moves, layout);
-    const Tensor gradient = make(maps, dy, layout), where = make(flow, moves, layout),
-                 of_x = make(maps, x, layout);
-    Tensor dx = empty(maps, layout), dflow = empty(flow, layout);
-    Tensor rows(device(), {2, 6, 2}, DType::i32);
-    ops::warp_backward(context(), gradient, where, rows, dx);
-    ops::warp_flow_backward(context(), of_x, where, gradient, dflow);
-    // y is linear in x.
-    EXPECT_NEAR(dot(values(dx), x), dot(dy, y), 100 * epsilon());
-    std::vector<double> single(x.size(), 0.0);
-    for (std::size_t i = 0; i < x.size(); i += 37) {
-      single[i] = 1;
-      EXPECT_NEAR(values(dx)[i], dot(dy, warped(maps, single, moves, layout)), 20 * epsilon());
-      single[i] = 0;
+  for (const ops::WarpBorder border : {ops::WarpBorder::none, ops::WarpBorder::fades})
+    for (const Layout layout : kLayouts) {
+      const std::vector<double> x = rounded(random_values(maps.count(), 1)),
+                                dy = rounded(random_values(maps.count(), 3));
+      std::vector<double> moves = rounded(random_values(flow.count(), 2, -2, 2));
+      const std::vector<double> y = warped(maps, x, moves, layout, border);
+      const Tensor gradient = make(maps, dy, layout), where = make(flow, moves, layout),
+                   of_x = make(maps, x, layout);
+      Tensor dx = empty(maps, layout), dflow = empty(flow, layout);
+      Tensor rows(device(), {2, 6, 2}, DType::i32);
+      ops::warp_backward(context(), gradient, where, border, rows, dx);
+      ops::warp_flow_backward(context(), of_x, where, border, gradient, dflow);
+      // y is linear in x.
+      EXPECT_NEAR(dot(values(dx), x), dot(dy, y), 100 * epsilon());
+      std::vector<double> single(x.size(), 0.0);
+      for (std::size_t i = 0; i < x.size(); i += 37) {
+        single[i] = 1;
+        EXPECT_NEAR(values(dx)[i], dot(dy, warped(maps, single, moves, layout, border)), 20 * epsilon());
+        single[i] = 0;
+      }
+      if (dtype() == DType::f64)
+        expect_gradient(
+            [&](const std::vector<double>& moved) { return dot(dy, warped(maps, x, moved, layout, border)); },
+            moves, values(dflow));
+      // The same bits again.
+      Tensor again = empty(maps, layout);
+      ops::warp_backward(context(), gradient, where, border, rows, again);
+      EXPECT_EQ(values(again), values(dx));
     }
-    if (dtype() == DType::f64)
-      expect_gradient(
-          [&](const std::vector<double>& moved) { return dot(dy, warped(maps, x, moved, layout)); }, moves,
-          values(dflow));
-    // The same bits again.
-    Tensor again = empty(maps, layout);
-    ops::warp_backward(context(), gradient, where, rows, again);
-    EXPECT_EQ(values(again), values(dx));
-  }
 }
 
 TEST_P(FlowOperators, WarpIsZeroOutside) {
@@ -138,6 +139,28 @@ TEST_P(FlowOperators, WarpIsZeroOutside) {
   for (const Layout layout : kLayouts)
     EXPECT_EQ(warped({1, 2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8}, {1, 0.5, none, -1, 0, 0, 0, 0}, layout),
               (std::vector<double>{2, 0, 0, 3, 6, 0, 0, 7}));
+}
+
+/// As if there were pixels of 0 around the map.
+TEST_P(FlowOperators, WarpFadesBeyondTheBorder) {
+  const Shape maps{2, 3, 4, 5}, wide{2, 3, 6, 7}, flow{2, 2, 4, 5}, wide_flow{2, 2, 6, 7};
+  const std::vector<double> x = rounded(random_values(maps.count(), 1)),
+                            moves = rounded(random_values(flow.count(), 2, -3, 3));
+  const auto surrounded = [](const std::vector<double>& inside, std::int64_t planes) {
+    std::vector<double> all(static_cast<std::size_t>(planes * 42), 0.0);
+    for (std::int64_t i = 0; i < planes * 20; ++i)
+      all[static_cast<std::size_t>(i / 20 * 42 + (i / 5 % 4 + 1) * 7 + i % 5 + 1)] =
+          inside[static_cast<std::size_t>(i)];
+    return all;
+  };
+  for (const Layout layout : kLayouts) {
+    const std::vector<double> y = warped(maps, x, moves, layout, ops::WarpBorder::fades),
+                              of_wide = warped(wide, surrounded(x, 6), surrounded(moves, 4), layout);
+    std::vector<double> expected;
+    for (std::int64_t i = 0; i < maps.count(); ++i)
+      expected.push_back(of_wide[static_cast<std::size_t>(i / 20 * 42 + (i / 5 % 4 + 1) * 7 + i % 5 + 1)]);
+    expect_near(y, expected, 40 * epsilon());  // places are rounded
+  }
 }
 
 TEST_P(FlowOperators, MaskResizeHasItsTranspose) {

@@ -68,9 +68,20 @@ const std::vector<Tested> kFunctions = {
        const double s = 1 / (1 + std::exp(-1.5 * x));
        return s + 1.5 * x * s * (1 - s);
      }},
+    {"mish",
+     {Kind::mish},
+     [](double x) { return x * std::tanh(std::log1p(std::exp(x))); },
+     [](double x) {
+       const double w = std::tanh(std::log1p(std::exp(x)));
+       return w + x * (1 - w * w) / (1 + std::exp(-x));
+     }},
     {"threshold",
      {Kind::threshold, 0.5},
      [](double x) { return x > 0.5 ? 1.0 : 0.0; },
+     [](double) { return 0.0; }},
+    {"affine_part",
+     {Kind::affine_part, 1.5, 2, -0.5},
+     [](double x) { return x >= 1.5 || std::abs(x) <= 1e-4 ? 0.0 : 2 * x - 0.5; },
      [](double) { return 0.0; }},
 };
 
@@ -125,6 +136,23 @@ TEST_P(Functions, ExponentialsAndTheirLogarithms) {
     EXPECT_NEAR(softplus[i], std::max(x[i], 0.0) + std::log1p(std::exp(-std::abs(x[i]))),
                 8 * epsilon() * std::max(1.0, std::abs(x[i])))
         << x[i];
+}
+
+/// Where e^x or its square is too small or too large.
+TEST_P(Functions, MishFarFromZero) {
+  const Values x = {-1000, -95, -40, 30, 50, 95, 1000};
+  const Values y = {0, -95 * std::exp(-95), -40 * std::exp(-40), 30, 50, 95, 1000},
+               slopes = {0, -94 * std::exp(-95), -39 * std::exp(-40), 1, 1, 1, 1};
+  const Tensor in = make({7}, x);
+  Tensor out = empty({7}), dx = make({7}, Values(7, 1));
+  ops::apply_function(context(), in, {Kind::mish}, out);
+  ops::apply_slope(context(), in, dx, {Kind::mish}, dx);
+  const Values found = values(out), slopes_found = values(dx);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    // Below, e^x is small but right; of subnormal numbers little is left.
+    EXPECT_NEAR(found[i], y[i], 8 * epsilon() * std::abs(y[i]) + 1e-38) << x[i];
+    EXPECT_NEAR(slopes_found[i], slopes[i], 8 * epsilon() * std::abs(slopes[i]) + 1e-38) << x[i];
+  }
 }
 
 TEST_P(Functions, PRelu) {

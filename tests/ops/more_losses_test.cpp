@@ -1,4 +1,5 @@
 // Losses against targets, over classes and of distances: sums and gradients against plain loops.
+#include <array>
 #include <numeric>
 
 #include "banyan/base/text.hpp"
@@ -236,6 +237,13 @@ TEST_P(MoreLosses, OfEachPosition) {
   expect_near(values(found), sigmoid, 16 * epsilon());  // five terms
 }
 
+TEST_P(MoreLosses, FindsEqualLabels) {
+  const Tensor a = make({6}, {0, 1.75, -1, -0.5, 3, 7}), b = make({6}, {0, 1.25, 1, 0.5, 4, 7});
+  Tensor similar = empty({6});
+  ops::equal_labels(context(), a, b, similar);
+  EXPECT_EQ(values(similar), (Values{1, 1, 0, 1, 0, 1}));
+}
+
 TEST_P(MoreLosses, OfDistances) {
   for (const auto& [samples, length] :
        {std::pair<std::int64_t, std::int64_t>{1, 3}, {70, 5}, {300, 1}, {3, 9000}}) {
@@ -326,6 +334,56 @@ TEST_P(MoreLosses, OfDistances) {
       expect_near(values(dx), gradient, 16 * epsilon());
     }
   }
+}
+
+TEST_P(MoreLosses, OfSetsOfTriplets) {
+  using Kind = ops::TripletMargin::Kind;
+  for (const auto& [sets, size, length] :
+       {std::array<std::int64_t, 3>{0, 4, 3}, {1, 3, 1}, {50, 5, 4}, {7, 9, 300}, {2, 3, 0}})
+    for (const auto& [kind, margin] : {std::pair{Kind::difference, 0.3}, {Kind::ratio, 0.5}}) {
+      SCOPED_TRACE(cat(sets, " sets of ", size, ", kind ", static_cast<int>(kind)));
+      const std::int64_t rows = sets * size;
+      const double narrow = length > 0 ? 1 / std::sqrt(static_cast<double>(length)) : 1;
+      const Values x = rounded(random_values(rows * length, 1, 0, 3 * narrow));
+      const auto at = [&](std::int64_t row, std::int64_t k) {
+        return x[static_cast<std::size_t>(row * length + k)];
+      };
+      double sum = 0;
+      Values expected(static_cast<std::size_t>(rows)), dx(x.size());
+      for (std::int64_t a = 0; a < rows; a += size) {
+        const auto square = [&](std::int64_t row) {
+          double total = 0;
+          for (std::int64_t k = 0; k < length; ++k)
+            total += (at(a, k) - at(row, k)) * (at(a, k) - at(row, k));
+          return total;
+        };
+        const double p = square(a + 1), q = p + margin;
+        sum += p / 2;
+        double& of_positive = expected[static_cast<std::size_t>(a + 1)] = 1;
+        for (std::int64_t n = a + 2; n < a + size; ++n) {
+          const double f = square(n), loss = kind == Kind::ratio ? 1 - f / q : margin + p - f;
+          if (!(loss > 0)) continue;
+          sum += loss / 2;
+          of_positive += kind == Kind::ratio ? f / (q * q) : 1;
+          expected[static_cast<std::size_t>(n)] = kind == Kind::ratio ? -1 / q : -1;
+        }
+        for (std::int64_t row = a + 1; row < a + size; ++row)
+          for (std::int64_t k = 0; k < length; ++k) {
+            const double slope = expected[static_cast<std::size_t>(row)] * (at(row, k) - at(a, k)) * scale();
+            dx[static_cast<std::size_t>(row * length + k)] = slope;
+            dx[static_cast<std::size_t>(a * length + k)] -= slope;
+          }
+      }
+      const Tensor values_of_x = make({rows, length}, x), weight = grad_loss(), by = divisor();
+      Tensor factors = f64(Values(expected.size(), NAN)), partial = f64({NAN, NAN}),
+             gradient = empty({rows, length});
+      const ops::TripletSets what{size, {kind, margin}};
+      ops::triplet_sets_loss(context(), values_of_x, what, factors, partial);
+      expect_near(values(factors), expected, 1e-6);  // differences are rounded to the type of x
+      EXPECT_NEAR(values(partial)[0], sum, 1e-6 * std::max(1.0, sum));
+      ops::triplet_sets_backward(context(), values_of_x, what, factors, weight, by, gradient);
+      expect_near(values(gradient), dx, 64 * epsilon());
+    }
 }
 
 BANYAN_ON_ALL_DEVICES(MoreLosses);

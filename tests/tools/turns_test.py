@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which turn tools/run_tests.sh has for which commit.
+"""Which turn tools/run_tests.sh has for which commit, and what it refuses.
 
 usage: turns_test.py SOURCE"""
 import os
@@ -40,8 +40,15 @@ def main():
             git(source, "commit", "-q", "--allow-empty", "-m", str(i))
             expect("a commit", turn(source), str(int(git(source, "rev-parse", "HEAD")[:8], 16) % 4))
         expect("the one that is asked for", turn(source, BANYAN_TURN="2"), "2")
-        wrong = subprocess.run(["bash", "tools/run_tests.sh", "--turn"], cwd=source, env={**environment, "BANYAN_TURN": "4"}, stderr=subprocess.PIPE, text=True)
-        expect("one that does not exist", (wrong.returncode, wrong.stderr), (2, "run_tests: BANYAN_TURN=4: 0, 1, 2, 3 or all\n"))
+
+        def refused(option, **more):
+            wrong = subprocess.run(["bash", "tools/run_tests.sh", option], cwd=source, env={**environment, **more}, stderr=subprocess.PIPE, text=True)
+            return wrong.returncode, wrong.stderr
+
+        expect("one that does not exist", refused("--turn", BANYAN_TURN="4"), (2, "run_tests: BANYAN_TURN=4: 0, 1, 2, 3 or all\n"))
+        for count in ("", "0", "many", "-3", "1e3"):
+            message = f"run_tests: --random_nets={count}: expected a number from 1 to 999999999\n"
+            expect("so many random nets", refused(f"--random_nets={count}"), (2, message))
     print("each commit has a turn")
 
 

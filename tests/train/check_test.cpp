@@ -57,8 +57,9 @@ layer { name: "f" type: "Convolution" bottom: "data" top: "f" convolution_param 
               HasSubstr(": layer \"e\" (ReLU) reads blob \"nowhere\", which no layer of the net produces"));
   EXPECT_THAT(report.text, HasSubstr(":9: layer \"f\" (Convolution): "));
   EXPECT_EQ(report.problems, 5) << report.text;  // "d" follows from "c"; both phases have the same ones
-  EXPECT_THAT(report.text, HasSubstr("file.prototxt: a net of 7 layers to train, 7 to test; 5 problems, not "
-                                     "everything could be checked\n"));
+  EXPECT_THAT(report.text,
+              HasSubstr("file.prototxt: a net of 7 layers to train, 7 to test; 5 problems (of each "
+                        "layer that is refused, the first), not everything could be checked\n"));
 }
 
 TEST_F(Check, FillersAndSizes) {
@@ -93,10 +94,53 @@ TEST_F(Check, ANetWithManyUnknownFieldsIsNotTakenForASolver) {
 
 TEST_F(Check, AfterASyntaxErrorNothingIsRead) {
   const CheckReport report = check(
-      std::string(kData) + "layer { name: \"a\" pooling_param { kernel_size: x } }\nlayer { nmae: \"b\" }");
+      std::string(kData) + "layer { name: \"a\" pooling_param { kernel_size: 2 } } }\nlayer { nmae: \"b\" }");
   EXPECT_THAT(report.text,
-              HasSubstr("expected integer, found \"x\"; nothing after this place has been read"));
+              HasSubstr("expected identifier, found \"}\"; nothing after this place has been read"));
   EXPECT_THAT(report.text, Not(HasSubstr("nmae")));
+}
+
+TEST_F(Check, AValueOfTheWrongKindDoesNotHideTheRest) {
+  CheckReport report = check(std::string(kData) + R"(
+layer { name: "r" type: RELU bottom: "data" top: "r" }
+layer { name: "a" type: "Convolution" bottom: "r" top: "a" convolution_param { num_output: many kernel_size: 3 } }
+layer { name: "b" type: "InnerProduct" bottom: "a" top: "b" inner_product_param { num_output: "0" } }
+layer { name: "c" type: "Softmax" bottom: "b" top: "c" nmae: "c" })");
+  EXPECT_EQ(report.problems, 4) << report.text;
+  for (const char* part : {":4:25: layer \"r\" (RELU): expected string, found \"RELU\"\n",
+                           ":5:92: layer \"a\" (Convolution): expected integer, found \"many\"\n",
+                           ":6:95: layer \"b\" (InnerProduct): expected integer, found \"\\\"0\\\"\"\n",
+                           ": unknown field \"nmae\"", "4 problems, not everything could be checked\n"})
+    EXPECT_THAT(report.text, HasSubstr(part));
+  report = check("net: 'none' base_lr: \"0.1\" momentum: 'x' max_iter: 1.5 lr_policy: fixed random_seed: 1");
+  EXPECT_EQ(report.problems, 5) << report.text;  // nothing follows from what is read in their place
+}
+
+TEST_F(Check, AFieldBesideItsMessageBelongsInOneOfTheLayersType) {
+  const CheckReport report = check(std::string(kData) + R"(
+layer { name: "a" type: "InnerProduct" bottom: "data" top: "a" num_output: 10 inner_product_param { num_output: 3 } }
+layer { name: "b" type: "ReLU" bottom: "a" top: "b" kernel_size: 3 height: 2 stage: "x" }
+layer { name: "c" type: "SoftmaxWithLoss" bottom: "b" bottom: "b" top: "c" ignore_label: 3 })");
+  for (const char* part :
+       {"unknown field \"num_output\" in LayerParameter: it belongs inside inner_product_param\n",
+        "unknown field \"kernel_size\" in LayerParameter\n", "unknown field \"height\" in LayerParameter\n",
+        "unknown field \"stage\" in LayerParameter: it belongs inside include\n",
+        "unknown field \"ignore_label\" in LayerParameter: it belongs inside loss_param\n"})
+    EXPECT_THAT(report.text, HasSubstr(part));
+}
+
+TEST_F(Check, ALayerThatCannotBeUpgradedDoesNotHideTheRest) {
+  const std::string fused =
+      "convolution_param { num_output: 2 kernel_size: 1 fuse_type: FUSED_CONV_ELTWISE } }\n";
+  const CheckReport report =
+      check(std::string(kData) + "layer { name: 'a' type: 'Convolution' bottom: 'data' top: 'a' " + fused +
+            "layer { name: 'b' type: 'Convolution' bottom: 'a' top: 'b' " + fused +
+            "layer { name: 'c' type: 'ReLU' bottom: 'b' top: 'c' }\n"
+            "layer { name: 'd' type: 'InnerProduct' bottom: 'data' top: 'd' }\n");
+  EXPECT_EQ(report.problems, 3) << report.text;
+  for (const char* part : {"layer \"a\" (Convolution): fuse_type", "layer \"b\" (Convolution): fuse_type",
+                           ":6: layer \"d\" (InnerProduct): num_output must be positive"})
+    EXPECT_THAT(report.text, HasSubstr(part));
 }
 
 TEST_F(Check, AFieldGivenTwiceDoesNotHideTheRest) {
@@ -185,7 +229,7 @@ layer { name: "loss" type: "SoftmaxWithLoss" bottom: "y" bottom: "data" top: "lo
 
 TEST_F(Check, NothingFollowsFromAProblemThatIsKnown) {
   CheckReport report = check("net: 'x' base_lr: abc lr_policy: 'fixed' max_iter: 10");
-  EXPECT_EQ(report.problems, 1) << report.text;  // not: base_lr, lr_policy and max_iter are missing
+  EXPECT_EQ(report.problems, 2) << report.text;  // base_lr, the net's file; not: base_lr is missing
   report = check("base_lr: 1 lr_policy: 'multifixd' max_iter: 1");
   EXPECT_EQ(report.problems, 2) << report.text;  // the policy, no net
   report = check("net: 'none' base_lr: 1 lr_policy: 'fixed' max_iter: 1 type: 'SAG'");
@@ -292,6 +336,23 @@ TEST_F(Check, NamesTheOneListOfTwoThatIsNotThere) {
       images + "' label_list_path: '" + labels + "' batch_size: 2 } transform_param { crop_size: 12 } }");
   EXPECT_EQ(report.problems, 0) << report.text;
   EXPECT_THAT(report.text, AllOf(HasSubstr('"' + labels + '"'), Not(HasSubstr('"' + images + '"'))));
+}
+
+TEST_F(Check, NamesTheDatabaseOfDocumentsThatIsNotThere) {
+  const auto report = [&](const std::string& more) {
+    return check(
+        "layer { name: 'd' type: 'DocData' top: 'data' top: 'label' doc_data_param { sources: '/' "
+        "sources: '/none' batch_size: 2 label_names: 'collection' } image_transform_param { params { "
+        "crop_params { size: 12 } } } " +
+        more +
+        " }\nlayer { name: 'p' type: 'InnerProduct' bottom: 'data' top: 'p' inner_product_param { "
+        "num_output: 3 } }\nlayer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'p' bottom: 'label' "
+        "top: 'l' }");
+  };
+  const CheckReport fits = report("");
+  EXPECT_EQ(fits.problems, 0) << fits.text;
+  EXPECT_THAT(fits.text, AllOf(HasSubstr("\"/none\" does not exist here"), HasSubstr("had 3 channels")));
+  EXPECT_EQ(report("transform_param { scale: 2 }").problems, 1);
 }
 
 TEST_F(Check, SlicesOfLabelsThatAreNotThereHaveTheirSizes) {

@@ -11,6 +11,7 @@
 #include "banyan/io/notes.hpp"
 #include "banyan/layers/layer.hpp"
 #include "banyan/train/commands.hpp"
+#include "io/other_types.hpp"
 
 namespace banyan {
 namespace {
@@ -146,7 +147,7 @@ TEST(LayerTypes, ShowAllTheirSettings) {
       AllOf(HasSubstr("Data: records of an LMDB or a LevelDB\n"), HasSubstr("data_param (DataParameter)"),
             HasSubstr("transform_param (TransformationParameter): Output is (pixel - mean)"),
             HasSubstr("softmax_param (SoftmaxParameter)"), HasSubstr("loss_param (LossParameter)")));
-  for (const char* type : {"HDF5Data", "CPMData", "CustomData"})
+  for (const char* type : {"HDF5Data", "CPMData", "CustomData", "DocData"})
     EXPECT_THAT(describe_layer_types({type}, false), Not(HasSubstr("\ntransform_param"))) << type;
   for (const char* type : {"AnnotatedData", "CPMData"})
     EXPECT_THAT(describe_layer_types({type}, false), HasSubstr("\ndata_param (DataParameter)")) << type;
@@ -162,7 +163,15 @@ TEST(LayerTypes, ShowAllTheirSettings) {
   ASSERT_TRUE(
       google::protobuf::util::JsonStringToMessage(describe_layer_types({"Data", "ReLU"}, true), &types).ok());
   EXPECT_EQ(types.values_size(), 2);
-  for (const std::string& type : registered_layer_types()) EXPECT_NE(describe_layer_types({type}, false), "");
+  for (const std::string& type : registered_layer_types()) {
+    EXPECT_NE(describe_layer_types({type}, false), "");
+    const std::string described = describe_layer_types({type}, true);
+    // What complaints about misplaced fields take for the type's settings.
+    for (const char* field : {"loss_param", "transform_param"})
+      EXPECT_EQ(io::may_be_setting_of(type, field),
+                described.find(cat("{\"field\": \"", field, '"')) != std::string::npos)
+          << type << ": " << field;
+  }
 }
 
 TEST(LayerTypes, UnknownOnes) {
@@ -174,7 +183,7 @@ TEST(LayerTypes, UnknownOnes) {
     }
   };
   EXPECT_THAT(refusal_of("Convolutoin"), HasSubstr("did you mean \"Convolution\"?"));
-  EXPECT_THAT(refusal_of("DenseCRF"), HasSubstr("of DeepLab"));
+  EXPECT_THAT(refusal_of("DomainTransform"), HasSubstr("of DeepLab"));
 }
 
 }  // namespace

@@ -213,6 +213,9 @@ TEST(MadeUpData, OfMemoryDataFollowsWhatIsGiven) {
   EXPECT_EQ(stand_in_shapes(memory, {{"data", Shape{6, 3, 7, 8}}}),
             (std::vector<Shape>{{6, 3, 7, 8}, Shape{6}}));
   EXPECT_EQ(shapes_to_fill(memory, Phase::train), (std::vector<Shape>{{2, 1, 3, 4}, Shape{2}}));
+  caffe::LayerParameter volumes = memory;
+  for (const unsigned length : {2, 1, 3, 4, 5}) volumes.mutable_memory_data_param()->add_dim(length);
+  EXPECT_EQ(shapes_to_fill(volumes, Phase::train), (std::vector<Shape>{{2, 1, 3, 4, 5}, Shape{2}}));
   EXPECT_TRUE(shapes_to_fill(of("top: 'data'"), Phase::train).empty());  // which it refuses
   EXPECT_TRUE(shapes_to_fill(of("top: 'a' top: 'b' top: 'c'"), Phase::train).empty());
 }
@@ -255,6 +258,30 @@ TEST(MissingData, ShapesFollowFromSettings) {
       "new_length: 16 new_height: 6 new_width: 5 use_image: true } }",
       "made.prototxt");
   EXPECT_EQ(shape_of_missing(clips.layer(0)), (Shape{4, 3, 16, 6, 5}));
+}
+
+TEST(MissingData, ShapesOfDocumentsFollowFromTheirTransformations) {
+  const auto source = [](const std::string& transforms, const std::string& documents = "") {
+    return io::parse_net_text(
+               "layer { name: 'd' type: 'DocData' top: 'd' top: 'l' doc_data_param { sources: '/' sources: "
+               "'/none' batch_size: 4 label_names: 'collection' " +
+                   documents + " } image_transform_param { " + transforms + " } }",
+               "documents.prototxt")
+        .layer(0);
+  };
+  const auto shape_of = [&](const std::string& transforms) { return shape_of_missing(source(transforms)); };
+  EXPECT_EQ(missing_source(source("")), "/none");
+  EXPECT_EQ(shape_of("").axes(), 0);
+  EXPECT_EQ(shape_of("params { crop_params { size: 230 } }"), (Shape{4, 3, 230, 230}));
+  const std::string resize = "params { resize_params { width: 80 width: 96 height: 60 } } ";
+  EXPECT_EQ(shape_of(resize), (Shape{4, 3, 60, 80}));
+  EXPECT_EQ(shape_of(resize + "params { crop_params { size_perc: 0.5 } }"), (Shape{4, 3, 30, 40}));
+  EXPECT_EQ(shape_of(resize + "params { linear_params { scale: 2 shift: 1 shift: 2 } }"),
+            (Shape{4, 2, 60, 80}));
+  EXPECT_EQ(shape_of("params { linear_params { scale: 2 shift: 1 } }").axes(), 0);
+  EXPECT_EQ(shape_of("params { crop_params { width: 2 } }").axes(), 0);  // which the layer refuses
+  EXPECT_EQ(stand_in_shapes(source(resize), {{"d", Shape{4, 3, 60, 80}}}),
+            (std::vector<Shape>{{4, 3, 60, 80}, Shape{4}}));
 }
 
 TEST(MadeUpData, StandsInForSourcesOfBranchesAndSaysWhatTheyAre) {

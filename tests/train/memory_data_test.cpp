@@ -64,6 +64,21 @@ TEST(MemoryData, TrainsOnWhatTheProgramPutsIn) {
   EXPECT_EQ(session.blob("data", 1).values, kImages);
 }
 
+TEST(MemoryData, OfAnyShape) {
+  FLAGS_minloglevel = 2;
+  const TrainingFolder folder;
+  TrainingCase of = memory_case();
+  of.net.replace(of.net.find("channels: 2"), 11, "dim: [3, 1, 2, 1, 2, 1] channels: 9");
+  Session session(options_of(of, folder, 1));
+  session.set_input("data", kImages);
+  session.set_input("label", kLabels);
+  session.step(1);
+  EXPECT_EQ(session.blob("data").shape, (Shape{3, 1, 2, 1, 2, 1}));
+  EXPECT_EQ(session.blob("label").shape, Shape{3});
+  of.net.replace(of.net.find("dim: [3, 1"), 10, "dim: [3, 0");
+  EXPECT_THAT(refused_call([&] { Session(options_of(of, folder, 1)); }), HasSubstr("each dim"));
+}
+
 TEST(MemoryData, IsNotTrainedOnBeforeThat) {
   FLAGS_minloglevel = 3;
   const TrainingFolder folder;

@@ -1,4 +1,4 @@
-// Made-up data in the place of FrcnnRoiData's and WindowSegData's.
+// Made-up data in the place of FrcnnRoiData's, WindowSegData's and SelectSegBinary's.
 #include <gtest/gtest.h>
 
 #include "banyan/io/prototxt.hpp"
@@ -42,6 +42,14 @@ TEST(RoiStandIn, HasALabelForEachPixelOfAWindow) {
   EXPECT_EQ(shape_of_missing(source), (Shape{4, 3, 8, 8}));
   EXPECT_EQ(stand_in_shapes(source, {{"a", Shape{4, 3, 8, 8}}}),
             (std::vector<Shape>{{4, 3, 8, 8}, {4, 1, 8, 8}}));
+}
+
+TEST(RoiStandIn, HasANumberForEachClassToSelect) {
+  const caffe::LayerParameter source = source_from(
+      "type: 'SelectSegBinary' top: 'a' top: 'b' top: 'c' image_data_param { source: 'none' batch_size: 4 } "
+      "transform_param { crop_size: 8 } window_cls_data_param { label_dim: 20 }");
+  EXPECT_EQ(stand_in_shapes(source, {{"a", Shape{4, 3, 8, 8}}}),
+            (std::vector<Shape>{{4, 3, 8, 8}, {4, 1, 8, 8}, {4, 20, 1, 1}}));
 }
 
 }  // namespace

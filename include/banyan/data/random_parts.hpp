@@ -90,10 +90,10 @@ void check_random_parts(const caffe::TransformationParameter& settings, const st
 /// Throws bad_input unless a PartWriter can follow the settings; reads no file.
 void check_part_transform(const caffe::TransformationParameter& settings, const std::string& layer);
 
-/// An Augmenter whose images are first cut by RandomParts and distorted in their colours (SSD's
-/// distort_param, AlexNet's lighting_noise), in training only; with is_flow the even channels v of mirrored
-/// images become 255 - v, with Intel's flow the third one does. With NVIDIA's random sizes the middle of a
-/// mean image, as large as the part, is subtracted from it.
+/// An Augmenter whose images are first resized as resize_param says, then cut by RandomParts and distorted in
+/// their colours (SSD's distort_param, AlexNet's lighting_noise), both in training only; with is_flow the
+/// even channels v of mirrored images become 255 - v, with Intel's flow the third one does. With NVIDIA's
+/// random sizes the middle of a mean image, as large as the part, is subtracted from it.
 class PartWriter : public ItemWriter {
  public:
   /// As for an Augmenter; `random`: training.
@@ -103,6 +103,11 @@ class PartWriter : public ItemWriter {
   void write(const Record& record, std::uint64_t item, const ItemPlace& place) const override;
 
  private:
+  using Resize = caffe::ResizeParameter;
+  /// What is drawn for an item: nullptr: no resize.
+  std::pair<const Resize*, Resize::Interp_mode> resize_of(std::uint64_t item) const;
+  std::vector<Shape> shapes_after(const Record& record, std::uint64_t item) const;
+  void write_after(const Record& record, std::uint64_t item, const ItemPlace& place) const;
   /// Sign of the channels of a mirrored image.
   bool turns(std::size_t channel) const { return flow_ ? channel % 2 == 0 : channel == 2; }
   bool cuts() const { return random_ ? parts_.any() : parts_.scales(); }
@@ -115,7 +120,8 @@ class PartWriter : public ItemWriter {
   bool third_flow_;  ///< the third does
   float lighting_;
   int crop_;
-  ops::RandomKey key_;
+  google::protobuf::RepeatedPtrField<Resize> resizes_;  ///< of several each image takes one
+  ops::RandomKey key_, resize_key_;
 };
 
 }  // namespace banyan::data

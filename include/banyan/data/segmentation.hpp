@@ -1,6 +1,7 @@
 // Images with an image of labels each, one label per pixel (PSPNet, DeepLab).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,10 @@ struct SegmentationOptions {
   /// Lines end with x1, y1, x2, y2 in pixels, of which both corners belong to the window that takes the place
   /// of the image and its labels; outside of the image, pixels are 0 and labels ignore_label.
   bool windows = false;
+  /// With windows: so many numbers from 0 to 255 follow, which Record::labels holds. A label of a pixel from
+  /// class_base + 1 on becomes the number in its place, or 0 if there is none; ignore_label stays.
+  int class_numbers = 0;
+  std::int64_t class_base = 0;
 };
 
 /// A list with a line per image. Throws bad_input `file:line: ...`. Records hold image and label_image.
@@ -49,6 +54,7 @@ class SegmentationWriter : public ItemWriter {
     bool random_crop = false;  ///< training
     bool balance = false;   ///< draw again, up to 10 times, while one label covers more than 80 % of the part
     int label_divisor = 1;  ///< more than 1: nothing may be scaled or cut
+    int class_numbers = 0;  ///< positive: the third output holds those of the record, so many x 1 x 1
   };
   /// `channels`: of the images.
   SegmentationWriter(const caffe::TransformationParameter& settings, int channels, const Options& options,

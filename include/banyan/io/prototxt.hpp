@@ -40,10 +40,13 @@ struct TextProblems {
   bool whole = true;                        ///< false: the reading ended at one of them
   /// Layers, by name and current type, of whose type an unknown field made them say that it is not here.
   std::set<std::pair<std::string, std::string>> told_layers;
+  /// Layers, by name and current type, with a value that had to be guessed: what they make is not known.
+  std::set<std::pair<std::string, std::string>> guessed_layers;
+  bool guessed_elsewhere = false;  ///< such a value is outside of layers
 };
 /// Everything wrong with the text, not the first thing only (of fields given twice only the first);
-/// `message` gets what can be read of it. Unknown fields are passed over, unknown values replaced by the ones
-/// that were probably meant; at any other problem the reading ends.
+/// `message` gets what can be read of it. Unknown fields are passed over, unknown values and those of the
+/// wrong kind replaced by the ones that were probably meant; at any other problem the reading ends.
 TextProblems find_text_problems(std::string_view text, const std::string& origin,
                                 google::protobuf::Message& message);
 

@@ -27,7 +27,7 @@ caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origi
 caffe::NetParameter upgrade_type_names(caffe::NetParameter net);
 /// convolution3d_param and pooling3d_param (C3D) become convolution_param and pooling_param, and a
 /// softmaxloss_param (DeepLab) with an ignore_label becomes a loss_param with it; var_sz_img_* (NVIDIA)
-/// become img_rand_resize_* and crop_size.
+/// become img_rand_resize_* and crop_size, bnhk_param (CaffeMex) bn_param and lrn_map_param lrn_param.
 caffe::NetParameter upgrade_messages(caffe::NetParameter net, const std::string& origin);
 /// What 3-D branches call lengths on the first of three spatial axes (kernel_depth, temporal_stride,
 /// kernel_d; kernel_shape { dim: 3 dim: 3 dim: 3 }) becomes kernel_size: [3, 3, 3] and so on, and their types
@@ -42,18 +42,22 @@ void refuse_fusions(const caffe::NetParameter& net, const std::string& origin);
 /// `relu: true` of a Convolution, Eltwise or BatchNorm (Intel; in BVLC's opencl branch fused_relu, and
 /// fuse_type: FUSED_CONV_RELU of a Convolution) becomes an in-place ReLU layer after it.
 caffe::NetParameter upgrade_fused_relu(caffe::NetParameter net);
-/// Types of branches that compute what a layer here computes become it: ReLU6 a Clip, CuDNNConvolution and
+/// Types of branches that compute what a layer here computes become it: ReLU6 a Clip, BNHK (CaffeMex) a BN,
+/// LRNMap (LRN_MAP of 2014) an LRN with norm_region: WITHIN_CHANNEL, CuDNNConvolution and
 /// CuDNNDeconvolution (makefile/frcnn), Norm and L2Normalize a Normalize, AutoCrop (RCF) a Crop with
 /// automatic_offset, SimpleCrop one without offset, RandVec a DummyData, an Eltwise with one input a Power,
 /// MultiLabelImageData an ImageData with label_dim, EltwiseAccuracy (DeconvNet) an Accuracy, MatWrite
 /// (DeepLab) a Silence, with a warning, and HED's ImageLabelmapData an ImageSegData, whose
-/// SigmoidCrossEntropyLoss layers get their class_balance.
+/// SigmoidCrossEntropyLoss layers get their class_balance; SigmoidCrossEntropyBalanceLoss (OSVOS) is one with
+/// it; Sum (RstarCNN) an Eltwise, MultiFrameData (Hidden-Two-Stream) a VideoData; K1_EuclideanLoss and
+/// K2_EuclideanLoss read a blob that is given twice once.
 caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::string& origin);
 /// ConvolutionReLU and ReLUPooling (SkimCaffe) become two layers, an LRN with fuse_type: FUSED_POOL_MAX
 /// (BVLC's opencl branch) one and a Pooling, a Pooling with pool: MIN one with MAX of negated values, a
 /// DenseBlock (caffe_ocr) all that it stands for; XCLProgram (fpga_caffe) is left out, with a warning;
 /// Ristretto's types become BVLC's, LocalWeightedConvolution and LocallyConnected a Local. FaceBoxes'
-/// PriorBox layers get dense_faces, with a warning.
+/// PriorBox layers get dense_faces, with a warning. The second output of a ReLU (DecoupledNet) becomes that
+/// of a Threshold after it.
 caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string& origin);
 /// The last `param_bottoms` bottoms of a layer (BVLC's multi-GPU branch), which Parameter layers make, become
 /// its parameters, shared by the blob's name; a `device` is left out, with a warning.

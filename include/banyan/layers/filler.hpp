@@ -18,6 +18,9 @@ struct FillerIdentity {
   int slot = 0;
 };
 
+/// Do they come from random numbers?
+bool draws_values(const caffe::FillerParameter& filler);
+
 /// Throws bad_input if the filler's type is unknown, cannot fill this shape, or is not gaussian though
 /// `sparse` is given.
 void check_filler(const caffe::FillerParameter& filler, const Shape& shape);
@@ -25,7 +28,7 @@ void check_filler(const caffe::FillerParameter& filler, const Shape& shape);
 /// Writes shape.count() values in row-major order, computed in double, with up to `threads` threads. Types:
 /// constant, uniform, gaussian (Box-Muller; `sparse` keeps each value with probability sparse / shape[0]),
 /// positive_unitball, xavier (Glorot and Bengio 2010), msra (He et al. 2015), bilinear (Caffe's upsampling
-/// kernel). T: float or double.
+/// kernel), those of branches (FillerParameter). A `file` is read here. T: float or double.
 template <class T>
 void fill_values(const caffe::FillerParameter& filler, const Shape& shape, const FillerIdentity& identity,
                  int threads, T* values);

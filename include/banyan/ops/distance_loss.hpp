@@ -19,6 +19,9 @@ struct PairMargin {
 inline constinit Operator<void(const Tensor& squares, const Tensor& similar, const PairMargin& margin,
                                Tensor& factors, Tensor& partial)>
     contrastive_loss{"contrastive_loss"};
+/// similar[n] = 1 where the whole parts of a[n] and b[n] are equal, else 0.
+inline constinit Operator<void(const Tensor& a, const Tensor& b, Tensor& similar)> equal_labels{
+    "equal_labels"};
 /// The loss of a triplet by the squared distances `near` and `far`, twice: what is positive of margin + near
 /// - far (difference), of 1 - far / (near + margin) (ratio), or of 1 - e^far / (e^near + margin)
 /// (exponential_ratio).
@@ -37,6 +40,20 @@ inline constinit Operator<void(const Tensor& a, const Tensor& p, const Tensor& n
                                const Tensor& to_far, const Tensor& grad_loss, const Tensor& divisor,
                                Tensor& da)>
     triplet_backward{"triplet_backward"};
+/// Rows that are sets one after the other: an anchor, a positive, and the negatives. The loss of a set is
+/// half the squared distance of the first two, plus those of the triplets with each negative.
+struct TripletSets {
+  std::int64_t size = 3;  ///< rows of a set, at least 3
+  TripletMargin margin;
+};
+/// partial[0]: the sum of the losses. factors[n] (f64): how fast twice the sum grows with the squared
+/// distance of row n from the anchor of its set.
+inline constinit Operator<void(const Tensor& x, const TripletSets& sets, Tensor& factors, Tensor& partial)>
+    triplet_sets_loss{"triplet_sets_loss"};
+/// dx from the factors, times grad_loss[0] / max(1, divisor[0]).
+inline constinit Operator<void(const Tensor& x, const TripletSets& sets, const Tensor& factors,
+                               const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>
+    triplet_sets_backward{"triplet_sets_backward"};
 /// dx = factors[n] * (a - b) * grad_loss[0] / max(1, divisor[0]).
 inline constinit Operator<void(const Tensor& a, const Tensor& b, const Tensor& factors,
                                const Tensor& grad_loss, const Tensor& divisor, Tensor& dx)>

@@ -23,6 +23,8 @@ struct Function {
     two_slopes,   ///< x < 0 ? a x : b x, with slope b at 0
     hard_swish,   ///< x times x / 6 + 1 / 2 within [0, 1]
     signed_root,  ///< the root of |x|, with the sign of x; its slope is at most 1 / (2 a)
+    mish,         ///< x tanh(log(1 + exp(x)))
+    affine_part,  ///< x >= a or |x| <= 1e-4 ? 0 : b x + c, with slope 0
   };
   /// What tells the slope.
   enum class Slope : std::uint8_t { of_neither, of_input, of_output };
@@ -35,6 +37,7 @@ struct Function {
       case Kind::constant:
       case Kind::affine:
       case Kind::threshold:
+      case Kind::affine_part:
         return Slope::of_neither;
       case Kind::exponential:
       case Kind::softplus:

@@ -9,6 +9,7 @@
 #include "banyan/ops/device_value.hpp"
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
+#include "ops/common/sums.hpp"
 
 namespace banyan::ops {
 
@@ -86,34 +87,6 @@ struct WriteBytes {
   SmallBytes bytes;
   unsigned char* to;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const { to[i] = bytes.byte[i]; }
-};
-
-struct Identity {
-  BANYAN_HOST_DEVICE static double of(double x) { return x; }
-};
-struct Magnitude {
-  BANYAN_HOST_DEVICE static double of(double x) { return x < 0 ? -x : x; }
-};
-struct Square {
-  BANYAN_HOST_DEVICE static double of(double x) { return x * x; }
-};
-struct NotFinite {  // x - x is 0 only if x is finite
-  BANYAN_HOST_DEVICE static double of(double x) { return x - x == 0 ? 0 : 1; }
-};
-
-template <class T, class Term>
-struct SumOf {
-  struct State {
-    double sum;
-  };
-  const T* x;
-  double* result;
-  BANYAN_HOST_DEVICE State identity() const { return {0}; }
-  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
-    s.sum += Term::of(static_cast<double>(x[i]));
-  }
-  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
-  BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const { result[d] = s.sum; }
 };
 
 /// body.operator()<T>() for each type that tensors can be filled with and copied between.
@@ -221,7 +194,7 @@ template <class Backend, class Term>
 void sum_of(Context& context, const Tensor& x, Tensor& result) {
   require_count("sum", result, 1);
   dispatch_storage(x.dtype(), "sum", [&]<class T>() {
-    Backend::reduce_all(context, x.count(), SumOf<T, Term>{x.data<T>(), result.data<double>()});
+    Backend::reduce_all(context, x.count(), SumOf<const T*, Term>{x.data<T>(), result.data<double>()});
   });
 }
 

@@ -7,26 +7,10 @@
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/distance_loss.hpp"
 #include "ops/common/labels.hpp"
+#include "ops/common/sums.hpp"
 
 namespace banyan::ops {
 namespace detail {
-
-/// Reduces over memory seen as 1 x samples x length.
-template <class T>
-struct SquaredDistance {
-  struct State {
-    double sum;
-  };
-  const T *a, *b;
-  double* squares;
-  BANYAN_HOST_DEVICE State identity() const { return {0}; }
-  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
-    const auto d = static_cast<double>(a[i] - b[i]);
-    s.sum += d * d;
-  }
-  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
-  BANYAN_HOST_DEVICE void store(std::int64_t n, const State& s) const { squares[n] = s.sum; }
-};
 
 /// The sum of half losses of samples; `partial` as for the other losses.
 struct HalfLossSum {
@@ -65,28 +49,99 @@ struct ContrastiveLoss : HalfLossSum {
   }
 };
 
+template <class T>
+struct EqualLabels {
+  const T *a, *b;
+  T* similar;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t n) const {
+    similar[n] = std::trunc(a[n]) == std::trunc(b[n]) ? T(1) : T(0);
+  }
+};
+
+/// Twice the loss of a triplet, how fast it grows with `near`, and how fast it falls with `far`.
+struct TripletTerm {
+  double loss, rise, fall;
+};
+BANYAN_HOST_DEVICE inline TripletTerm triplet_term(const TripletMargin& margin, double near, double far) {
+  double loss = margin.margin + near - far, rise = 1, fall = 1;
+  if (margin.kind == TripletMargin::Kind::ratio) {
+    const double above = near + margin.margin;
+    loss = 1 - far / above;
+    fall = 1 / above;
+    rise = far * fall / above;
+  } else if (margin.kind == TripletMargin::Kind::exponential_ratio) {
+    // e^far / (e^near + margin), without the size of either.
+    const double share = 1 / (1 + margin.margin * std::exp(-near));
+    fall = std::exp(far - near) * share;
+    loss = 1 - fall;
+    rise = fall * share;
+  }
+  return {loss < 0 ? 0 : loss, loss > 0 ? rise : 0, loss > 0 ? fall : 0};  // NaN stays NaN
+}
+
 /// factors: to_near.
 struct TripletLoss : HalfLossSum {
   TripletMargin margin;
   const double *near, *far;
   double* to_far;
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t n, std::int64_t) const {
-    double loss = margin.margin + near[n] - far[n], rise = 1, fall = 1;
-    if (margin.kind == TripletMargin::Kind::ratio) {
-      const double above = near[n] + margin.margin;
-      loss = 1 - far[n] / above;
-      fall = 1 / above;
-      rise = far[n] * fall / above;
-    } else if (margin.kind == TripletMargin::Kind::exponential_ratio) {
-      // e^far / (e^near + margin), without the size of either.
-      const double share = 1 / (1 + margin.margin * std::exp(-near[n]));
-      fall = std::exp(far[n] - near[n]) * share;
-      loss = 1 - fall;
-      rise = fall * share;
+    const TripletTerm term = triplet_term(margin, near[n], far[n]);
+    s.sum += term.loss;
+    factors[n] = term.rise;
+    to_far[n] = term.fall;
+  }
+};
+
+/// As squared_distances, of each row from the first one of its set.
+template <class T>
+struct DistanceInSet {
+  struct State {
+    double sum;
+  };
+  std::int64_t size, length;
+  const T* x;
+  double* squares;
+  BANYAN_HOST_DEVICE State identity() const { return {0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t row) const {
+    const auto d = static_cast<double>(x[i] - x[i - row % size * length]);
+    s.sum += d * d;
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
+  BANYAN_HOST_DEVICE void store(std::int64_t row, const State& s) const { squares[row] = s.sum; }
+};
+
+/// Of sets; factors: the squared distances, which it overwrites.
+struct TripletSetsLoss : HalfLossSum {
+  TripletSets sets;
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t set, std::int64_t) const {
+    double* const of_set = factors + set * sets.size;
+    const double near = of_set[1];
+    s.sum += near;
+    of_set[1] = 1;
+    for (std::int64_t n = 2; n < sets.size; ++n) {
+      const TripletTerm term = triplet_term(sets.margin, near, of_set[n]);
+      s.sum += term.loss;
+      of_set[1] += term.rise;
+      of_set[n] = -term.fall;
     }
-    s.sum += loss < 0 ? 0 : loss;  // NaN stays NaN
-    factors[n] = loss > 0 ? rise : 0;
-    to_far[n] = loss > 0 ? fall : 0;
+  }
+};
+
+template <class T>
+struct TripletSetsGradient {
+  std::int64_t size, length;
+  const T* x;
+  const double* factors;
+  const T* grad_loss;
+  const double* divisor;
+  T* dx;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t row = i / length, place = row % size;
+    T sum(0);
+    if (place > 0) sum = static_cast<T>(factors[row]) * (x[i] - x[i - place * length]);
+    for (std::int64_t n = place > 0 ? size : 1; n < size; ++n)
+      sum += static_cast<T>(factors[row + n]) * (x[i] - x[i + n * length]);
+    dx[i] = sum * loss_scale(grad_loss, divisor);
   }
 };
 
@@ -189,8 +244,9 @@ void squared_distances_on(Context& context, const Tensor& a, const Tensor& b, Te
   const std::int64_t samples = squares.count();
   if (samples == 0) return;
   dispatch_float(a.dtype(), "squared_distances", [&]<class T>() {
-    Backend::reduce_channels(context, Broadcast{1, samples, a.count() / samples},
-                             detail::SquaredDistance<T>{a.data<T>(), b.data<T>(), squares.data<double>()});
+    Backend::reduce_channels(
+        context, Broadcast{1, samples, a.count() / samples},
+        SumOf<Differences<T>, Square>{{a.data<T>(), b.data<T>()}, squares.data<double>()});
   });
 }
 
@@ -206,6 +262,16 @@ void contrastive_loss_on(Context& context, const Tensor& squares, const Tensor& 
                                                    margin,
                                                    squares.data<double>(),
                                                    similar.data<T>()});
+  });
+}
+
+template <class Backend>
+void equal_labels_on(Context& context, const Tensor& a, const Tensor& b, Tensor& similar) {
+  require_count("equal_labels", a, similar.count());
+  require_count("equal_labels", b, similar.count());
+  dispatch_float(similar.dtype(), "equal_labels", [&]<class T>() {
+    Backend::for_each(context, similar.count(),
+                      detail::EqualLabels<T>{a.data<T>(), b.data<T>(), similar.data<T>()});
   });
 }
 
@@ -235,6 +301,38 @@ void triplet_backward_on(Context& context, const Tensor& a, const Tensor& p, con
                       detail::TripletGradient<T>{da.count() / to_near.count(), a.data<T>(), p.data<T>(),
                                                  n.data<T>(), to_near.data<double>(), to_far.data<double>(),
                                                  grad_loss.data<T>(), divisor.data<double>(), da.data<T>()});
+  });
+}
+
+template <class Backend>
+void triplet_sets_loss_on(Context& context, const Tensor& x, const TripletSets& sets, Tensor& factors,
+                          Tensor& partial) {
+  const std::int64_t rows = factors.count(), length = rows > 0 ? x.count() / rows : 0;
+  require_count("triplet_sets_loss", x, rows * length);
+  require_count("triplet_sets_loss, rows of whole sets", factors, rows / sets.size * sets.size);
+  require_count("triplet_sets_loss, partial", partial, 2);
+  fill(context, factors, 0);  // vectors without values are alike
+  if (x.count() > 0)
+    dispatch_float(x.dtype(), "triplet_sets_loss", [&]<class T>() {
+      Backend::reduce_channels(
+          context, Broadcast{1, rows, length},
+          detail::DistanceInSet<T>{sets.size, length, x.data<T>(), factors.data<double>()});
+    });
+  Backend::reduce_all(context, rows / sets.size,
+                      detail::TripletSetsLoss{{factors.data<double>(), partial.data<double>()}, sets});
+}
+
+template <class Backend>
+void triplet_sets_backward_on(Context& context, const Tensor& x, const TripletSets& sets,
+                              const Tensor& factors, const Tensor& grad_loss, const Tensor& divisor,
+                              Tensor& dx) {
+  require_alike("triplet_sets_backward", x, dx);
+  if (dx.count() == 0) return;
+  dispatch_float(x.dtype(), "triplet_sets_backward", [&]<class T>() {
+    Backend::for_each_long(context, dx.count(), sets.size,
+                           detail::TripletSetsGradient<T>{
+                               sets.size, dx.count() / factors.count(), x.data<T>(), factors.data<double>(),
+                               grad_loss.data<T>(), divisor.data<double>(), dx.data<T>()});
   });
 }
 
@@ -317,8 +415,11 @@ struct DefineDistanceLoss {
   DefineDistanceLoss() {
     squared_distances.define(Backend::kind, &squared_distances_on<Backend>);
     contrastive_loss.define(Backend::kind, &contrastive_loss_on<Backend>);
+    equal_labels.define(Backend::kind, &equal_labels_on<Backend>);
     triplet_loss.define(Backend::kind, &triplet_loss_on<Backend>);
     triplet_backward.define(Backend::kind, &triplet_backward_on<Backend>);
+    triplet_sets_loss.define(Backend::kind, &triplet_sets_loss_on<Backend>);
+    triplet_sets_backward.define(Backend::kind, &triplet_sets_backward_on<Backend>);
     pair_backward.define(Backend::kind, &pair_backward_on<Backend>);
     distances_to_rows.define(Backend::kind, &distances_to_rows_on<Backend>);
     absolute_distances_backward.define(Backend::kind, &absolute_distances_backward_on<Backend>);

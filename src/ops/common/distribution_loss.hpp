@@ -6,24 +6,10 @@
 
 #include "banyan/ops/distribution_loss.hpp"
 #include "ops/common/labels.hpp"
+#include "ops/common/sums.hpp"
 
 namespace banyan::ops {
 namespace detail {
-
-/// What both sums have in common.
-struct DistributionSum {
-  struct State {
-    double sum;
-  };
-  double positions;
-  double* partial;
-  BANYAN_HOST_DEVICE State identity() const { return {0}; }
-  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
-  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
-    partial[0] = s.sum;
-    partial[1] = positions;
-  }
-};
 
 /// Whether an entropy counts in this pass.
 struct EntropyStart {
@@ -36,7 +22,7 @@ struct EntropyStart {
 };
 
 template <class T>
-struct EntropySum : DistributionSum {
+struct EntropySum : LossSumOverAll {
   EntropyStart start;
   const T* p;
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
@@ -59,7 +45,7 @@ struct EntropyGradient {
 };
 
 template <class T>
-struct DistributionLoss : DistributionSum {
+struct DistributionLoss : LossSumOverAll {
   const T *p, *targets;
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
     const auto t = static_cast<double>(targets[i]), found = static_cast<double>(p[i]);

@@ -7,6 +7,7 @@
 #include "ops/common/activations.hpp"
 #include "ops/common/elementwise.hpp"
 #include "ops/common/optional_data.hpp"
+#include "ops/common/sums.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -92,6 +93,12 @@ struct ThresholdFunction {
   BANYAN_HOST_DEVICE T operator()(T x) const { return x > a ? T(1) : T(0); }
   BANYAN_HOST_DEVICE T slope(T) const { return T(0); }
 };
+template <class T>
+struct AffinePartFunction {
+  T a, b, c;
+  BANYAN_HOST_DEVICE T operator()(T x) const { return x >= a || std::fabs(x) <= T(1e-4) ? T(0) : b * x + c; }
+  BANYAN_HOST_DEVICE T slope(T) const { return T(0); }
+};
 
 template <class T>
 struct TwoSlopesFunction {
@@ -115,6 +122,29 @@ struct SignedRootFunction {
   BANYAN_HOST_DEVICE T slope(T y) const {
     const T size = std::fabs(y);
     return T(0.5) / (size < a ? a : size);
+  }
+};
+
+/// With t = e^-|x|, the hyperbolic tangent is c / (c + 2 f), where c = 2 t + t^2 and f = 1 below 0, and c =
+/// 1 + 2 t and f = t^2 above: nothing overflows or cancels.
+template <class T>
+struct MishFunction {
+  struct Parts {
+    T t, c, sum;  ///< c + 2 f
+    BANYAN_HOST_DEVICE explicit Parts(T x) : t(exponential(-std::fabs(x))) {
+      const T square = t * t;
+      c = T(2) * t + (x < T(0) ? square : T(1));
+      sum = c + T(2) * (x < T(0) ? T(1) : square);
+    }
+  };
+  BANYAN_HOST_DEVICE T operator()(T x) const {
+    const Parts parts(x);
+    return x * (parts.c / parts.sum);
+  }
+  BANYAN_HOST_DEVICE T slope(T x) const {
+    const Parts parts(x);
+    const T t = parts.t, scale = T(1) / parts.sum;
+    return scale * (parts.c + T(4) * x * (x < T(0) ? t : t * t) * (T(1) + t) * scale);
   }
 };
 
@@ -158,6 +188,10 @@ void with_functor(const Function& f, const Body& body) {
       return body(HardSwishFunction<A>{});
     case Function::Kind::signed_root:
       return body(SignedRootFunction<A>{a});
+    case Function::Kind::mish:
+      return body(MishFunction<A>{});
+    case Function::Kind::affine_part:
+      return body(AffinePartFunction<A>{a, b, c});
   }
 }
 
@@ -208,24 +242,10 @@ struct PreluGradient {
     const Arithmetic<T> gradient = dy[i], sloped = slope[d] * gradient;
     dx[i] = static_cast<T>(x[i] > Arithmetic<T>(0) ? gradient : sloped);
   }
-};
-/// kInput: also the gradient of x, element by element as they are added.
-template <class T, bool kInput>
-struct PreluSlopeGradient {
-  struct State {
-    double sum;
-  };
-  PreluGradient<T> input;
-  Arithmetic<T>* dslope;
-  BANYAN_HOST_DEVICE State identity() const { return {0}; }
-  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t d) const {
-    const auto value = static_cast<double>(input.x[i]), term = value * static_cast<double>(input.dy[i]);
-    s.sum += value > 0 ? 0 : term;
-    if constexpr (kInput) input(i, d);  // last: dx may be dy
-  }
-  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
-  BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const {
-    dslope[d] += static_cast<Arithmetic<T>>(s.sum);
+  /// What the element adds to the slope's gradient.
+  BANYAN_HOST_DEVICE double of_parameter(std::int64_t i) const {
+    const auto value = static_cast<double>(x[i]), term = value * static_cast<double>(dy[i]);
+    return value > 0 ? 0 : term;
   }
 };
 
@@ -304,9 +324,9 @@ void prelu_backward_on(Context& context, const Tensor& x, const Tensor& dy, cons
     const detail::PreluGradient<T> input{x.data<T>(), dy.data<T>(), slope.data<A>(),
                                          detail::optional_data<T>(dx)};
     if (dx.defined() && dslope.defined())
-      Backend::reduce_channels(context, over, detail::PreluSlopeGradient<T, true>{input, dslope.data<A>()});
+      Backend::reduce_channels(context, over, channel_gradient<true>(input, dslope.data<A>()));
     else if (dslope.defined())
-      Backend::reduce_channels(context, over, detail::PreluSlopeGradient<T, false>{input, dslope.data<A>()});
+      Backend::reduce_channels(context, over, channel_gradient<false>(input, dslope.data<A>()));
     else if (dx.defined())
       Backend::for_each_channel(context, over, input);
   });

@@ -8,26 +8,11 @@
 #include "ops/common/checks.hpp"
 #include "ops/common/labels.hpp"
 #include "ops/common/optional_data.hpp"
+#include "ops/common/raised.hpp"
+#include "ops/common/sums.hpp"
 
 namespace banyan::ops {
 namespace detail {
-
-/// The usual powers are exact and quick.
-template <class T>
-BANYAN_HOST_DEVICE inline T raised(T base, T power) {
-  if (power == T(1)) return base;
-  if (power == T(2)) return base * base;
-  if (power == T(0.5)) return std::sqrt(base);
-  return std::pow(base, power);
-}
-/// d base^power / d base.
-template <class T>
-BANYAN_HOST_DEVICE inline T raised_slope(T base, T power) {
-  if (power == T(1)) return T(1);
-  if (power == T(2)) return T(2) * base;
-  if (power == T(0.5)) return T(0.5) / std::sqrt(base);
-  return power * std::pow(base, power - T(1));
-}
 
 template <class T>
 struct LocationData {
@@ -59,26 +44,13 @@ struct LocationData {
 };
 
 template <class T>
-struct LocationLossSum {
-  struct State {
-    double loss, numbers;
-  };
+struct LocationLossSum : LossSum {
   LocationData<T> data;
-  double* partial;
-  BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t location, std::int64_t) const {
     const auto sum = data.sum(location);
     const T value = sum.value < data.plateau ? T(0) : sum.value;
     s.loss += static_cast<double>(raised(value + data.second_shift, static_cast<T>(data.powers[1])));
-    s.numbers += static_cast<double>(sum.numbers);
-  }
-  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const {
-    into.loss += later.loss;
-    into.numbers += later.numbers;
-  }
-  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
-    partial[0] = s.loss;
-    partial[1] = s.numbers;
+    s.counted += static_cast<double>(sum.numbers);
   }
 };
 
@@ -144,8 +116,8 @@ void location_loss_forward_on(Context& context, const LocationPair& what, const 
   dispatch_float(what.x.dtype(), "location_loss_forward", [&]<class T>() {
     Backend::reduce_all(
         context, what.over.outer * what.over.inner,
-        detail::LocationLossSum<T>{detail::location_data<T>("location_loss_forward", what, loss, powers),
-                                   partial.data<double>()});
+        detail::LocationLossSum<T>{{partial.data<double>()},
+                                   detail::location_data<T>("location_loss_forward", what, loss, powers)});
   });
 }
 

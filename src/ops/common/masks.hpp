@@ -6,6 +6,7 @@
 #include "ops/common/checks.hpp"
 #include "ops/common/labels.hpp"
 #include "ops/common/planes.hpp"
+#include "ops/common/resize.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -38,6 +39,7 @@ struct MaskGradient {
 struct MaskAxis {
   std::int64_t input, output;
 
+  BANYAN_HOST_DEVICE std::int64_t in_part(std::int64_t pixel) const { return pixel; }
   /// What pixel i counts in output o.
   template <class T>
   BANYAN_HOST_DEVICE T weight(std::int64_t i, std::int64_t o) const {
@@ -83,24 +85,6 @@ struct MaskResizeForward {
   }
 };
 
-template <class T>
-struct MaskResizeBackward {
-  MaskPlanes over;
-  const T* dy;
-  T* dx;
-  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const PlanePosition at = over.locate(i, over.h.input, over.w.input);
-    const T* const plane = dy + over.base(at, over.h.output * over.w.output);
-    T sum = 0;
-    for (std::int64_t r = over.h.first_output(at.row); r < over.h.last_output(at.row); ++r) {
-      const T share = over.h.weight<T>(at.row, r);
-      for (std::int64_t c = over.w.first_output(at.column); c < over.w.last_output(at.column); ++c)
-        sum += share * over.w.weight<T>(at.column, c) * plane[(r * over.w.output + c) * over.step()];
-    }
-    dx[i] = sum;
-  }
-};
-
 inline MaskPlanes mask_planes(const Tensor& input, const Tensor& output) {
   const Planes planes = planes_of("mask_resize", input, output);
   const Shape &in = input.shape(), &out = output.shape();
@@ -143,7 +127,8 @@ template <class Backend>
 void mask_resize_backward_on(Context& context, const Tensor& dy, Tensor& dx) {
   const detail::MaskPlanes over = detail::mask_planes(dx, dy);
   dispatch_float(dy.dtype(), "mask_resize_backward", [&]<class T>() {
-    Backend::for_each(context, dx.count(), detail::MaskResizeBackward<T>{over, dy.data<T>(), dx.data<T>()});
+    Backend::for_each(context, dx.count(),
+                      detail::ResizeBackward<T, detail::MaskPlanes>{over, dy.data<T>(), dx.data<T>()});
   });
 }
 

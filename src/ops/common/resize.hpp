@@ -27,6 +27,10 @@ struct ResizeAxis {
     const std::int64_t numerator = o * (length - 1), low = numerator / (output - 1);
     return {low, static_cast<A>(numerator - low * (output - 1)) / static_cast<A>(output - 1)};
   }
+  /// The number in the part of a pixel of the input; -1 outside.
+  BANYAN_HOST_DEVICE std::int64_t in_part(std::int64_t pixel) const {
+    return pixel >= begin && pixel < begin + length ? pixel - begin : -1;
+  }
   /// First and one past the last output whose point lies less than 1 from pixel i of the part.
   BANYAN_HOST_DEVICE std::int64_t first_output(std::int64_t i) const {
     return length == 1 || i < 1 ? 0 : (i - 1) * (output - 1) / (length - 1) + 1;
@@ -70,24 +74,25 @@ struct ResizeForward {
   }
 };
 
-template <class T>
+/// Over: planes with two axes such as ResizeAxis.
+template <class T, class Over>
 struct ResizeBackward {
   using A = Arithmetic<T>;
-  ResizePlanes planes;
+  Over planes;
   const T* dy;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const ResizeAxis &h = planes.h, &w = planes.w;
+    const auto &h = planes.h, &w = planes.w;
     const PlanePosition at = planes.locate(i, h.input, w.input);
-    const std::int64_t row = at.row - h.begin, column = at.column - w.begin;
+    const std::int64_t row = h.in_part(at.row), column = w.in_part(at.column);
     A sum = 0;
-    if (row >= 0 && row < h.length && column >= 0 && column < w.length) {
+    if (row >= 0 && column >= 0) {
       const T* const plane = dy + planes.base(at, h.output * w.output);
       const std::int64_t end = w.last_output(column);
       for (std::int64_t r = h.first_output(row); r < h.last_output(row); ++r) {
-        const A share = h.weight<A>(row, r);
+        const A share = h.template weight<A>(row, r);
         for (std::int64_t c = w.first_output(column); c < end; ++c)
-          sum += share * w.weight<A>(column, c) * plane[(r * w.output + c) * planes.step()];
+          sum += share * w.template weight<A>(column, c) * plane[(r * w.output + c) * planes.step()];
       }
     }
     dx[i] = static_cast<T>(sum);
@@ -118,7 +123,8 @@ template <class Backend>
 void resize_backward_on(Context& context, const ImagePart& part, const Tensor& dy, Tensor& dx) {
   const detail::ResizePlanes planes = detail::resize_planes(part, dx, dy);
   dispatch_storage(dy.dtype(), "resize_backward", [&]<class T>() {
-    Backend::for_each(context, dx.count(), detail::ResizeBackward<T>{planes, dy.data<T>(), dx.data<T>()});
+    Backend::for_each(context, dx.count(),
+                      detail::ResizeBackward<T, detail::ResizePlanes>{planes, dy.data<T>(), dx.data<T>()});
   });
 }
 

@@ -4,6 +4,7 @@
 #include "banyan/ops/soft_threshold.hpp"
 #include "ops/common/elementwise.hpp"
 #include "ops/common/optional_data.hpp"
+#include "ops/common/sums.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -28,25 +29,10 @@ struct SoftThresholdGradient {
     const Arithmetic<T> gradient = dy[i];
     dx[i] = static_cast<T>(y[i] == Arithmetic<T>(0) ? Arithmetic<T>(0) : gradient);
   }
-};
-
-/// kInput: also the gradient of x, element by element as they are added.
-template <class T, bool kInput>
-struct ThresholdGradient {
-  struct State {
-    double sum;
-  };
-  SoftThresholdGradient<T> input;
-  Arithmetic<T>* dthreshold;
-  BANYAN_HOST_DEVICE State identity() const { return {0}; }
-  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t d) const {
-    const auto y = static_cast<double>(input.y[i]), gradient = static_cast<double>(input.dy[i]);
-    s.sum += y > 0 ? -gradient : y < 0 ? gradient : 0;
-    if constexpr (kInput) input(i, d);  // last: dx may be dy
-  }
-  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
-  BANYAN_HOST_DEVICE void store(std::int64_t d, const State& s) const {
-    dthreshold[d] += static_cast<Arithmetic<T>>(s.sum);
+  /// What the element adds to the threshold's gradient.
+  BANYAN_HOST_DEVICE double of_parameter(std::int64_t i) const {
+    const auto value = static_cast<double>(y[i]), gradient = static_cast<double>(dy[i]);
+    return value > 0 ? -gradient : value < 0 ? gradient : 0;
   }
 };
 
@@ -83,11 +69,9 @@ void soft_threshold_backward_on(Context& context, const Tensor& y, const Tensor&
     using A = Arithmetic<T>;
     const detail::SoftThresholdGradient<T> input{y.data<T>(), dy.data<T>(), detail::optional_data<T>(dx)};
     if (dx.defined() && dthreshold.defined())
-      Backend::reduce_channels(context, over,
-                               detail::ThresholdGradient<T, true>{input, dthreshold.data<A>()});
+      Backend::reduce_channels(context, over, channel_gradient<true>(input, dthreshold.data<A>()));
     else if (dthreshold.defined())
-      Backend::reduce_channels(context, over,
-                               detail::ThresholdGradient<T, false>{input, dthreshold.data<A>()});
+      Backend::reduce_channels(context, over, channel_gradient<false>(input, dthreshold.data<A>()));
     else if (dx.defined())
       Backend::for_each_channel(context, over, input);
   });

@@ -5,6 +5,7 @@
 #include "ops/common/activations.hpp"
 #include "ops/common/labels.hpp"
 #include "ops/common/optional_data.hpp"
+#include "ops/common/sums.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -91,26 +92,13 @@ struct TargetLossOf {
 // Of is a TargetLossOf.
 
 template <class Of>
-struct TargetLossSum {
-  struct State {
-    double loss, valid;
-  };
+struct TargetLossSum : LossSum {
   Of of;
-  double* partial;
-  BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
     const bool counts = of.data.counts(i);
     const auto value = static_cast<double>(of.value(i));
     s.loss += counts ? value : 0;
-    s.valid += counts ? 1 : 0;
-  }
-  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const {
-    into.loss += later.loss;
-    into.valid += later.valid;
-  }
-  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
-    partial[0] = s.loss;
-    partial[1] = s.valid;
+    s.counted += counts ? 1 : 0;
   }
 };
 
@@ -144,22 +132,11 @@ struct TargetLossGradient {
 
 /// log(cosh(t)) is |t| - log(2) + log(1 + e^(-2|t|)), which no t is too large for.
 template <class T>
-struct QuantizationLossSum {
-  struct State {
-    double sum;
-  };
-  double values;
+struct QuantizationLossSum : LossSumOverAll {
   const T* x;
-  double* partial;
-  BANYAN_HOST_DEVICE State identity() const { return {0}; }
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
     const double t = std::fabs(std::fabs(static_cast<double>(x[i])) - 1);
     s.sum += t - 0.69314718055994530942 + log_one_plus(exponential(-2 * t));
-  }
-  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
-  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
-    partial[0] = s.sum;
-    partial[1] = values;
   }
 };
 
@@ -211,7 +188,7 @@ void target_loss_forward_on(Context& context, const Targets& what, const TargetL
   dispatch_float(what.x.dtype(), "target_loss_forward", [&]<class T>() {
     detail::with_loss<T>(what, loss, [&](auto of) {
       Backend::reduce_all(context, what.x.count(),
-                          detail::TargetLossSum<decltype(of)>{of, partial.data<double>()});
+                          detail::TargetLossSum<decltype(of)>{{partial.data<double>()}, of});
     });
   });
 }
@@ -248,9 +225,9 @@ template <class Backend>
 void quantization_loss_forward_on(Context& context, const Tensor& x, Tensor& partial) {
   require_count("quantization_loss_forward, partial", partial, 2);
   dispatch_float(x.dtype(), "quantization_loss_forward", [&]<class T>() {
-    Backend::reduce_all(
-        context, x.count(),
-        detail::QuantizationLossSum<T>{static_cast<double>(x.count()), x.data<T>(), partial.data<double>()});
+    Backend::reduce_all(context, x.count(),
+                        detail::QuantizationLossSum<T>{
+                            {static_cast<double>(x.count()), partial.data<double>()}, x.data<T>()});
   });
 }
 

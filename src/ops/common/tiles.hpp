@@ -7,6 +7,7 @@
 #include "ops/common/backend.hpp"
 #include "ops/common/checks.hpp"
 #include "ops/common/divisor.hpp"
+#include "ops/common/sums.hpp"
 
 namespace banyan::ops {
 namespace detail {
@@ -35,20 +36,7 @@ struct TilePlaces {
 
 /// Of tiles that are rows, or columns, of memory.
 template <class T>
-struct TileSquares {
-  struct State {
-    double sum;
-  };
-  const T* weight;
-  double* squares;
-  BANYAN_HOST_DEVICE State identity() const { return {0}; }
-  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t) const {
-    const auto w = static_cast<double>(weight[i]);
-    s.sum += w * w;
-  }
-  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const { into.sum += later.sum; }
-  BANYAN_HOST_DEVICE void store(std::int64_t t, const State& s) const { squares[t] = s.sum; }
-};
+using TileSquares = SumOf<const T*, Square>;
 
 /// Of any tiles: reduces over 1 x tiles x elements of each, of which index_in_tile says where they are.
 template <class T>

@@ -11,29 +11,71 @@
 namespace banyan::ops {
 namespace detail {
 
-/// Where a pixel of the result comes from: fractions of the way from (row, column) down and to the right.
+/// Where a pixel of the result comes from: what its pixels count, (row, column) and those below and to the
+/// right of it. Such as are not there count 0.
 template <class T>
 struct WarpPoint {
   std::int32_t row, column;  ///< row -1: outside
+  T above, down, left, right;
+};
+
+/// A point along an axis, not outside of it.
+template <class T>
+struct WarpAxis {
+  std::int32_t low;  ///< the pixel before it, or at it; -1: there is none
+  T fraction;        ///< of the way to the next
+  BANYAN_HOST_DEVICE explicit WarpAxis(T at)
+      : low(at < T(0) ? -1 : static_cast<std::int32_t>(at)), fraction(at - static_cast<T>(low)) {}
+  BANYAN_HOST_DEVICE std::int32_t first() const { return low < 0 ? 0 : low; }
+  BANYAN_HOST_DEVICE T first_weight() const { return low < 0 ? fraction : T(1) - fraction; }
+  BANYAN_HOST_DEVICE T second_weight(std::int64_t length) const {
+    return low < 0 || low + 1 >= length ? T(0) : fraction;
+  }
+  /// Of values `step` apart.
+  BANYAN_HOST_DEVICE T slope(const T* values, std::int64_t length, std::int64_t step, bool fades) const {
+    const auto value = [&](std::int64_t pixel) {
+      if (pixel >= 0 && pixel < length) return values[pixel * step];
+      return fades ? T(0) : values[first() * step];
+    };
+    if (fraction > T(0)) return value(low + 1) - value(low);
+    return ((value(low + 1) - value(low)) + (value(low) - value(low - 1))) / T(2);
+  }
+};
+
+template <class T>
+struct WarpPlace {
   T down, right;
 };
 
 struct WarpMaps {
   std::int64_t images, height, width;
   Planes maps, flow;
+  bool fades;  ///< WarpBorder
 
   BANYAN_HOST_DEVICE std::int64_t pixels() const { return height * width; }
   template <class T>
-  BANYAN_HOST_DEVICE WarpPoint<T> point(const T* flows, std::int64_t image, std::int64_t row,
+  BANYAN_HOST_DEVICE WarpPlace<T> place(const T* flows, std::int64_t image, std::int64_t row,
                                         std::int64_t column) const {
     const T* const here =
         flows + flow.base({image, 0, 0, 0}, pixels()) + (row * width + column) * flow.step();
-    const T x = static_cast<T>(column) + here[0], y = static_cast<T>(row) + here[flow.next(pixels())];
-    const bool inside =
-        y >= T(0) && y <= static_cast<T>(height - 1) && x >= T(0) && x <= static_cast<T>(width - 1);
-    if (!inside) return {-1, -1, T(0), T(0)};
-    const auto whole_row = static_cast<std::int32_t>(y), whole_column = static_cast<std::int32_t>(x);
-    return {whole_row, whole_column, y - static_cast<T>(whole_row), x - static_cast<T>(whole_column)};
+    return {static_cast<T>(row) + here[flow.next(pixels())], static_cast<T>(column) + here[0]};
+  }
+  template <class T>
+  BANYAN_HOST_DEVICE WarpPoint<T> point(const WarpPlace<T>& at) const {
+    const auto inside = [this](T place, std::int64_t length) {
+      return fades ? place > T(-1) && place < static_cast<T>(length)
+                   : place >= T(0) && place <= static_cast<T>(length - 1);
+    };
+    if (!(inside(at.down, height) && inside(at.right, width))) return {-1, -1, T(0), T(0), T(0), T(0)};
+    const WarpAxis<T> row(at.down), column(at.right);
+    return {row.first(),           column.first(),
+            row.first_weight(),    row.second_weight(height),
+            column.first_weight(), column.second_weight(width)};
+  }
+  template <class T>
+  BANYAN_HOST_DEVICE WarpPoint<T> point(const T* flows, std::int64_t image, std::int64_t row,
+                                        std::int64_t column) const {
+    return point(place(flows, image, row, column));
   }
 };
 
@@ -43,37 +85,26 @@ BANYAN_HOST_DEVICE inline T warped_value(const WarpPoint<T>& at, const T* plane,
                                          std::int64_t step) {
   const T* const corner = plane + (at.row * width + at.column) * step;
   const std::int64_t right = at.right > T(0) ? step : 0, down = at.down > T(0) ? width * step : 0;
-  const T above = (T(1) - at.right) * corner[0] + at.right * corner[right];
-  const T below = (T(1) - at.right) * corner[down] + at.right * corner[down + right];
-  return (T(1) - at.down) * above + at.down * below;
+  const T above = at.left * corner[0] + at.right * corner[right];
+  const T below = at.left * corner[down] + at.right * corner[down + right];
+  return at.above * above + at.down * below;
 }
 
-/// From `low`, `fraction` of the way to the next of `length` values `step` apart.
+/// The value's slopes in the place of the point.
 template <class T>
-BANYAN_HOST_DEVICE inline T slope_between(const T* value, T fraction, std::int64_t low, std::int64_t length,
-                                          std::int64_t step) {
-  if (fraction > T(0)) return value[step] - value[0];
-  const T after = low + 1 < length ? value[step] - value[0] : T(0);
-  const T before = low > 0 ? value[0] - value[-step] : T(0);
-  return (after + before) / T(2);
-}
-
-template <class T>
-struct WarpSlopes {
-  T right, down;
-};
-template <class T>
-BANYAN_HOST_DEVICE inline WarpSlopes<T> warp_slopes(const WarpPoint<T>& at, const T* plane,
-                                                    std::int64_t height, std::int64_t width,
-                                                    std::int64_t step) {
-  const T* const corner = plane + (at.row * width + at.column) * step;
-  const std::int64_t next_row = width * step;
-  WarpSlopes<T> slopes{(T(1) - at.down) * slope_between(corner, at.right, at.column, width, step),
-                       (T(1) - at.right) * slope_between(corner, at.down, at.row, height, next_row)};
-  if (at.down > T(0))
-    slopes.right += at.down * slope_between(corner + next_row, at.right, at.column, width, step);
-  if (at.right > T(0))
-    slopes.down += at.right * slope_between(corner + step, at.down, at.row, height, next_row);
+BANYAN_HOST_DEVICE inline WarpPlace<T> warp_slopes(const WarpMaps& over, const WarpPlace<T>& place,
+                                                   const WarpPoint<T>& at, const T* plane) {
+  const std::int64_t step = over.maps.step(), next_row = over.width * step;
+  const WarpAxis<T> along_rows(place.down), along_columns(place.right);
+  const auto across = [&](std::int64_t row) {
+    return along_columns.slope(plane + row * next_row, over.width, step, over.fades);
+  };
+  const auto downwards = [&](std::int64_t column) {
+    return along_rows.slope(plane + column * step, over.height, next_row, over.fades);
+  };
+  WarpPlace<T> slopes{at.left * downwards(at.column), at.above * across(at.row)};
+  if (at.down > T(0)) slopes.right += at.down * across(at.row + 1);
+  if (at.right > T(0)) slopes.down += at.right * downwards(at.column + 1);
   return slopes;
 }
 
@@ -109,9 +140,9 @@ struct WarpBackward {
       for (std::int64_t column = 0; column < over.width; ++column) {
         const WarpPoint<T> at = over.point(flow, to.sample, from, column);
         if (at.row < 0) continue;
-        const T share = at.row == to.row ? T(1) - at.down : at.row + 1 == to.row ? at.down : T(0);
+        const T share = at.row == to.row ? at.above : at.row + 1 == to.row ? at.down : T(0);
         const T part = share * gradient[column * step];
-        if (share > T(0)) row[at.column * step] += (T(1) - at.right) * part;
+        if (share > T(0)) row[at.column * step] += at.left * part;
         if (share > T(0) && at.right > T(0)) row[(at.column + 1) * step] += at.right * part;
       }
     }
@@ -126,13 +157,14 @@ struct WarpFlowBackward {
   T* dflow;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     const std::int64_t image = i / over.pixels(), pixel = i % over.pixels();
-    const WarpPoint<T> at = over.point(flow, image, pixel / over.width, pixel % over.width);
+    const WarpPlace<T> place = over.place(flow, image, pixel / over.width, pixel % over.width);
+    const WarpPoint<T> at = over.point(place);
     const std::int64_t next = over.maps.next(over.pixels()), step = over.maps.step();
     const std::int64_t base = over.maps.base({image, 0, 0, 0}, over.pixels());
     T right = 0, down = 0;
     for (std::int64_t channel = 0; channel < over.maps.channels && at.row >= 0; ++channel) {
       const std::int64_t plane = base + channel * next;
-      const WarpSlopes<T> slopes = warp_slopes(at, x + plane, over.height, over.width, step);
+      const WarpPlace<T> slopes = warp_slopes(over, place, at, x + plane);
       right += slopes.right * dy[plane + pixel * step];
       down += slopes.down * dy[plane + pixel * step];
     }
@@ -143,7 +175,8 @@ struct WarpFlowBackward {
 };
 
 /// Checks what is read and written through raw pointers. `other`: like x.
-inline WarpMaps warp_maps(const char* op, const Tensor& x, const Tensor& flow, const Tensor& other) {
+inline WarpMaps warp_maps(const char* op, const Tensor& x, const Tensor& flow, const Tensor& other,
+                          WarpBorder border) {
   const Shape &maps = x.shape(), &moves = flow.shape();
   const bool channels_last = !x.is_contiguous() || !flow.is_contiguous() || !other.is_contiguous();
   if (maps.axes() != 4 || moves.axes() != 4 || moves[0] != maps[0] || moves[1] != 2 || moves[2] != maps[2] ||
@@ -152,14 +185,15 @@ inline WarpMaps warp_maps(const char* op, const Tensor& x, const Tensor& flow, c
     runtime_failure(op, ": ", maps.to_string(), " ", name_of(x.layout()), ", flow ", moves.to_string(), " ",
                     name_of(flow.layout()), " and ", other.shape().to_string(), " ", name_of(other.layout()),
                     " do not match");
-  return {maps[0], maps[2], maps[3], {maps[1], channels_last}, {2, channels_last}};
+  return {
+      maps[0], maps[2], maps[3], {maps[1], channels_last}, {2, channels_last}, border == WarpBorder::fades};
 }
 
 }  // namespace detail
 
 template <class Backend>
-void warp_forward_on(Context& context, const Tensor& x, const Tensor& flow, Tensor& y) {
-  const detail::WarpMaps over = detail::warp_maps("warp_forward", x, flow, y);
+void warp_forward_on(Context& context, const Tensor& x, const Tensor& flow, WarpBorder border, Tensor& y) {
+  const detail::WarpMaps over = detail::warp_maps("warp_forward", x, flow, y, border);
   dispatch_float(x.dtype(), "warp_forward", [&]<class T>() {
     Backend::for_each(context, y.count(),
                       detail::WarpForward<T>{over, x.data<T>(), flow.data<T>(), y.data<T>()});
@@ -167,8 +201,9 @@ void warp_forward_on(Context& context, const Tensor& x, const Tensor& flow, Tens
 }
 
 template <class Backend>
-void warp_backward_on(Context& context, const Tensor& dy, const Tensor& flow, Tensor& rows, Tensor& dx) {
-  const detail::WarpMaps over = detail::warp_maps("warp_backward", dx, flow, dy);
+void warp_backward_on(Context& context, const Tensor& dy, const Tensor& flow, WarpBorder border, Tensor& rows,
+                      Tensor& dx) {
+  const detail::WarpMaps over = detail::warp_maps("warp_backward", dx, flow, dy, border);
   require_count("warp_backward, rows", rows, 2 * over.images * over.height);
   dispatch_float(dy.dtype(), "warp_backward", [&]<class T>() {
     const T* const moves = flow.data<T>();
@@ -182,9 +217,9 @@ void warp_backward_on(Context& context, const Tensor& dy, const Tensor& flow, Te
 }
 
 template <class Backend>
-void warp_flow_backward_on(Context& context, const Tensor& x, const Tensor& flow, const Tensor& dy,
-                           Tensor& dflow) {
-  const detail::WarpMaps over = detail::warp_maps("warp_flow_backward", x, flow, dy);
+void warp_flow_backward_on(Context& context, const Tensor& x, const Tensor& flow, WarpBorder border,
+                           const Tensor& dy, Tensor& dflow) {
+  const detail::WarpMaps over = detail::warp_maps("warp_flow_backward", x, flow, dy, border);
   require_alike("warp_flow_backward", flow, dflow);
   dispatch_float(x.dtype(), "warp_flow_backward", [&]<class T>() {
     Backend::for_each_long(

@@ -1,5 +1,5 @@
 // The inner loops of batch normalization on CPU devices: per-channel sums over a small block that stays in
-// the L1 cache, in Arithmetic<T> of the tensor's T, merged into f64.
+// the L1 or L2 cache, in Arithmetic<T> of the tensor's T, merged into f64.
 //
 // A block is `count` adjacent elements whose channels repeat with period C. To keep vector registers full for
 // any C, sums are kept in `width` SIMD lanes, a multiple of C of at least 64: element i goes to lane i mod

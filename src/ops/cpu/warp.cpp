@@ -50,11 +50,11 @@ void warp_pixel(const WarpMaps& over, const WarpPoint<T>& at, const T* image, T*
     typename Block::Values from, to, above, below;
     Block::load(corner + first, from);
     Block::load(corner + right + first, to);
-    above = (T(1) - at.right) * from + at.right * to;
+    above = at.left * from + at.right * to;
     Block::load(corner + down + first, from);
     Block::load(corner + down + right + first, to);
-    below = (T(1) - at.right) * from + at.right * to;
-    above = (T(1) - at.down) * above + at.down * below;
+    below = at.left * from + at.right * to;
+    above = at.above * above + at.down * below;
     Block::store(above, y + first);
   });
 }
@@ -85,13 +85,13 @@ void scatter_pixel(const WarpMaps& over, const WarpPoint<T>& at, std::int64_t st
   const auto add = [&](T share, T* to) {
     T* const left = to;
 #pragma omp simd
-    for (std::int64_t c = first; c < end; ++c) left[c] += (T(1) - at.right) * (share * dy[c]);
+    for (std::int64_t c = first; c < end; ++c) left[c] += at.left * (share * dy[c]);
     if (!(at.right > T(0))) return;
     T* const right = to + step;
 #pragma omp simd
     for (std::int64_t c = first; c < end; ++c) right[c] += at.right * (share * dy[c]);
   };
-  add(T(1) - at.down, corner);
+  add(at.above, corner);
   if (at.down > T(0)) add(at.down, corner + over.width * step);
 }
 
@@ -130,8 +130,9 @@ void scatter_gradients(int threads, const WarpMaps& over, const T* dy, const T* 
   }
 }
 
-void warp_forward_on_cpu(Context& context, const Tensor& x, const Tensor& flow, Tensor& y) {
-  const WarpMaps over = detail::warp_maps("warp_forward", x, flow, y);
+void warp_forward_on_cpu(Context& context, const Tensor& x, const Tensor& flow, WarpBorder border,
+                         Tensor& y) {
+  const WarpMaps over = detail::warp_maps("warp_forward", x, flow, y, border);
   const int threads = CpuBackend::threads_for(context, y.count());
   dispatch_float(x.dtype(), "warp_forward", [&]<class T>() {
     context.run([=, from = x.data<T>(), moves = flow.data<T>(), to = y.data<T>()] {
@@ -140,8 +141,9 @@ void warp_forward_on_cpu(Context& context, const Tensor& x, const Tensor& flow, 
   });
 }
 
-void warp_backward_on_cpu(Context& context, const Tensor& dy, const Tensor& flow, Tensor&, Tensor& dx) {
-  const WarpMaps over = detail::warp_maps("warp_backward", dx, flow, dy);
+void warp_backward_on_cpu(Context& context, const Tensor& dy, const Tensor& flow, WarpBorder border, Tensor&,
+                          Tensor& dx) {
+  const WarpMaps over = detail::warp_maps("warp_backward", dx, flow, dy, border);
   const int threads = CpuBackend::threads_for(context, dx.count());
   dispatch_float(dy.dtype(), "warp_backward", [&]<class T>() {
     context.run([=, from = dy.data<T>(), moves = flow.data<T>(), to = dx.data<T>()] {

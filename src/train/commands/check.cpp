@@ -251,8 +251,60 @@ std::string check_phases(const CheckedSource& source, const CheckOptions& option
              phases[1].net().layer_size(), " to test");
 }
 
+template <class Layer>
+Layer without_settings(const Layer& layer) {
+  Layer bare;
+  bare.set_name(layer.name());
+  *bare.mutable_bottom() = layer.bottom();
+  *bare.mutable_top() = layer.top();
+  *bare.mutable_include() = layer.include();
+  *bare.mutable_exclude() = layer.exclude();
+  return bare;
+}
+
+const std::string& type_name(const caffe::LayerParameter& layer) { return layer.type(); }
+std::string type_name(const caffe::V1LayerParameter& layer) { return io::current_type_name(layer.type()); }
+
+/// Takes type and settings from a layer that the complaint names, of several with one name from one of the
+/// type in the complaint; false if there is none that has them.
+template <class Layers>
+bool clear_named(Layers& layers, const std::string& complaint) {
+  for (const bool by_type : {true, false})
+    for (auto& layer : layers) {
+      std::string words = "layer " + quoted(layer.name());
+      if (by_type) words += cat(" (", type_name(layer), ")");
+      if (!layer.has_type() || complaint.find(words) == std::string::npos) continue;
+      layer = without_settings(layer);
+      return true;
+    }
+  return false;
+}
+
+/// Of layers that cannot be upgraded each is a problem, and stays without a type: nothing follows from it.
+/// False if the whole net cannot be upgraded.
+bool upgrade(caffe::NetParameter& net, const std::string& origin, Findings& findings) {
+  for (;;) {
+    caffe::NetParameter upgraded = net;
+    std::string complaint;
+    const bool done = findings.attempt(origin, [&] {
+      try {
+        io::upgrade_net(upgraded, origin);
+      } catch (const Error& error) {
+        complaint = error.message();
+        throw;
+      }
+    });
+    if (done) {
+      net = std::move(upgraded);
+      return true;
+    }
+    if (!clear_named(*net.mutable_layer(), complaint) && !clear_named(*net.mutable_layers(), complaint))
+      return false;
+  }
+}
+
 std::string check_net(CheckedSource source, const CheckOptions& options, Findings& findings) {
-  if (!findings.attempt(source.origin, [&] { io::upgrade_net(source.net, source.origin); })) return "a net";
+  if (!upgrade(source.net, source.origin, findings)) return "a net";
   const StageTurns stages = stage_turns(source.net, options);
   if (stages.turns.empty()) return check_phases(source, options, {}, findings);
   std::vector<std::string> flags;
@@ -267,7 +319,7 @@ std::string check_net(CheckedSource source, const CheckOptions& options, Finding
   return "a net with stages";
 }
 
-/// Layers, by name and type, of which a problem says that their type is not here.
+/// Layers, by name and type, of which problems say that their type is not here or a value cannot be read.
 using ToldLayers = std::set<std::pair<std::string, std::string>>;
 
 ToldLayers report_text(const io::TextProblems& found, io::UnknownFields unknown, Findings& findings) {
@@ -276,7 +328,9 @@ ToldLayers report_text(const io::TextProblems& found, io::UnknownFields unknown,
       findings.note(text + "; ignored");
     else
       findings.problem(text);
-  return unknown == io::UnknownFields::ignore ? ToldLayers() : found.told_layers;
+  ToldLayers told = found.guessed_layers;
+  if (unknown != io::UnknownFields::ignore) told.insert(found.told_layers.begin(), found.told_layers.end());
+  return told;
 }
 
 /// A net of a solver, whose settings may be wrong. `told`: of nets inside of the solver.
@@ -294,7 +348,7 @@ void check_named_net(const NamedNet& named, const CheckOptions& options, const T
       source.told_layers = report_text(problems, options.unknown_fields, findings);
       if (!problems.whole) return;
     }
-    io::upgrade_net(source.net, origin);
+    if (!upgrade(source.net, origin, findings)) return;
     PhaseCheck(source, state_of(named, source.net), options, findings).run();
   });
 }
@@ -331,12 +385,13 @@ std::string check_file(const std::string& path, const CheckOptions& options, Fin
                              as_net.texts.empty() ? "nothing" : "none of their fields"));
         return;
       }
-      is_net = as_net.texts.size() < as_solver.texts.size();
+      is_net = as_net.whole == as_solver.whole ? as_net.texts.size() < as_solver.texts.size() : as_net.whole;
     }
     const io::TextProblems& problems = is_net ? as_net : as_solver;
     const ToldLayers told = report_text(problems, options.unknown_fields, findings);
     what = is_net ? "a net" : "a solver";
-    if (!problems.whole) return;
+    if (is_net && problems.guessed_elsewhere) findings.leave_open();
+    if (!problems.whole || (is_net && problems.guessed_elsewhere)) return;
     what = is_net ? check_net({path, text, std::move(net), told}, options, findings)
                   : check_solver(std::move(solver), options, told, path, findings);
   });
@@ -359,6 +414,7 @@ CheckReport check_files(const CheckOptions& options) {
                        found == 0   ? std::string("nothing wrong")
                        : found == 1 ? std::string("1 problem")
                                     : cat(found, " problems"),
+                       findings.refusals() ? " (of each layer that is refused, the first)" : "",
                        findings.complete() ? "" : ", not everything could be checked", "\n");
     report.problems += found;
     sources.insert(findings.sources().begin(), findings.sources().end());

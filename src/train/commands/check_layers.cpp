@@ -212,6 +212,7 @@ class LayerCheck {
   }
 
   void complain(const caffe::LayerParameter& layer, const std::string& message) {
+    if (!is_missing(layer.type())) findings_.note_refusal();
     const std::size_t line =
         io::line_of_layer(source_.text, layer.name(), layer.type(), occurrence_of(layer));
     std::string place = origin_;

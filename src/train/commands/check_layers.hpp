@@ -26,6 +26,8 @@ class Findings {
     remark(text);
   }
   void leave_open() { complete_ = false; }
+  /// A layer is refused for the first thing that is wrong with it.
+  void note_refusal() { refusals_ = true; }
   /// Worth knowing, no more.
   void remark(const std::string& text) {
     if (seen_.insert(text).second) notes_.push_back(text);
@@ -51,12 +53,13 @@ class Findings {
   const std::vector<std::string>& problems() const { return problems_; }
   const std::vector<std::string>& notes() const { return notes_; }
   bool complete() const { return complete_; }
+  bool refusals() const { return refusals_; }
 
  private:
   std::set<std::string> seen_, sources_;
   std::set<std::pair<std::string, std::string>> missing_types_;
   std::vector<std::string> problems_, notes_;
-  bool complete_ = true;
+  bool complete_ = true, refusals_ = false;
 };
 
 struct CheckedLayers {
@@ -72,7 +75,8 @@ struct CheckedSource {
   std::string origin;       ///< its file, or a field of its file
   std::string text;         ///< of its file, for line numbers; "": none are given
   caffe::NetParameter net;  ///< upgraded, with the layers of all phases
-  /// Layers, by name and type, of which it is known already that their type is not here.
+  /// Layers, by name and type, of which it is known already that their type is not here, or with settings
+  /// that could not be read.
   std::set<std::pair<std::string, std::string>> told_layers = {};
 };
 
