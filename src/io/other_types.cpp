@@ -149,7 +149,7 @@ std::map<std::string, std::vector<std::string>>& layer_types() {
 bool transforms_data(std::string_view type) {
   constexpr std::array<std::string_view, 6> kWithout{"CPMData",   "CustomData", "DocData",
                                                      "DummyData", "HDF5Data",   "MemoryData"};
-  return type.ends_with("Data") && !contains(kWithout, type);
+  return (type.ends_with("Data") && !contains(kWithout, type)) || type == "SelectSegBinary";
 }
 
 /// loss_param.
