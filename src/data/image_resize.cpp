@@ -4,12 +4,14 @@
 #include <cmath>
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "data/distortion.hpp"
 #include "data/range_check.hpp"
 #include "data/resampling.hpp"
+#include "data/weighted_choice.hpp"
 
 namespace banyan::data {
 
@@ -47,17 +49,9 @@ void check_resize(const Resize& resize, const std::string& layer) {
 
 const Resize* draw_resize(const ResizeList& choices, ItemDraws& draws) {
   if (choices.size() < 2) return choices.empty() ? nullptr : &choices[0];
-  double sum = 0;
-  for (const Resize& choice : choices) sum += choice.prob();
-  double left = draws.next() * sum;
-  const Resize* chosen = nullptr;
-  for (const Resize& choice : choices) {
-    if (choice.prob() == 0) continue;
-    chosen = &choice;
-    left -= choice.prob();
-    if (left < 0) break;
-  }
-  return chosen;
+  std::vector<double> weights;
+  for (const Resize& choice : choices) weights.push_back(choice.prob());
+  return &choices[static_cast<int>(weighted_choice(weights, draws.next()))];
 }
 
 Resize::Interp_mode draw_interpolation(const Resize& resize, ItemDraws& draws) {

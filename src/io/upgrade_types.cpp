@@ -339,14 +339,9 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
   const auto warn = [&](const caffe::LayerParameter& layer, const auto&... what) {
     log_warning(cat(origin, ": layer ", quoted(layer.name()), " (", layer.type(), ")", what...));
   };
-  for (const caffe::LayerParameter& layer : net.layer())
-    if (layer.type() == "MultiFrameData" && layer.has_multi_frame_data_param() &&
-        layer.has_video_data_param())
-      bad_input(origin, ": layer ", quoted(layer.name()),
-                " (MultiFrameData) has multi_frame_data_param and video_data_param; give one of the two");
-  const auto refuse_both = [&](const caffe::LayerParameter& layer, const char* other) {
-    bad_input(origin, ": layer ", quoted(layer.name()), " (", layer.type(), ") has ", other,
-              " and image_data_param; give one of the two");
+  const auto refuse_both = [&](const caffe::LayerParameter& layer, const char* theirs, const char* ours) {
+    bad_input(origin, ": layer ", quoted(layer.name()), " (", layer.type(), ") has ", theirs, " and ", ours,
+              "; give one of the two");
   };
   count_classes(net);
   follow_yolo(net);
@@ -372,10 +367,12 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
            "transform_param.resize_param do so if they are given");
     if (become == become_image_data && layer.has_multi_label_image_data_param() &&
         layer.has_image_data_param())
-      refuse_both(layer, "multi_label_image_data_param");
+      refuse_both(layer, "multi_label_image_data_param", "image_data_param");
     if (become == become_labelled_images && layer.has_multi_label_data_param() &&
         layer.has_image_data_param())
-      refuse_both(layer, "multi_label_data_param");
+      refuse_both(layer, "multi_label_data_param", "image_data_param");
+    if (become == become_video_data && layer.has_multi_frame_data_param() && layer.has_video_data_param())
+      refuse_both(layer, "multi_frame_data_param", "video_data_param");
     if (become == read_codes_once)
       warn(layer, ": both inputs are ", quoted(layer.bottom(0)),
            ", which gets the gradient of the first one (in the branch, that of the second cancels it)");

@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <utility>
 
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/loss.hpp"
@@ -100,10 +99,6 @@ class DenseCrfLayer : public LatticeLayer {
 
   void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 
-  void check_results(Context&) override {
-    if (!problem_.empty()) refuse(std::exchange(problem_, {}));
-  }
-
   /// Without the lattices' vertices, whose number the colours decide.
   double forward_flops(const Blobs&, const Blobs&) const override {
     return static_cast<double>(repetitions_) * static_cast<double>(maps_.count()) *
@@ -151,7 +146,7 @@ class DenseCrfLayer : public LatticeLayer {
                  width = sizes.values[static_cast<std::size_t>(n) * per_image + 1];
     const auto usable = [](double size) { return size >= 0 && size < 1e9; };  // a NaN is not
     if (!usable(height) || !usable(width)) {
-      if (problem_.empty()) problem_ = cat("image ", n, " has the size ", height, " x ", width);
+      note_problem(cat("image ", n, " has the size ", height, " x ", width));
       return {n, 0, 0};
     }
     region.height = std::min(region.height, static_cast<std::int64_t>(height));
@@ -173,13 +168,7 @@ class DenseCrfLayer : public LatticeLayer {
       features.push_back(static_cast<double>(p / region.width) / filter.deviations[1]);
       for (std::size_t d = 2; d < filter.deviations.size(); ++d) {
         const double color = images.values[place(region, 3, static_cast<std::int64_t>(d) - 2, p)];
-        const double scaled = color / filter.deviations[d];
-        const bool usable = std::abs(scaled) <= Permutohedral::kFarthest;  // a NaN is not
-        if (!usable && problem_.empty())
-          problem_ = cat("image ", region.image, " has a colour of ", color, "; with a deviation of ",
-                         filter.deviations[d], " expected at most ",
-                         Permutohedral::kFarthest * filter.deviations[d]);
-        features.push_back(usable ? scaled : 0);
+        features.push_back(color_coordinate(region.image, color, filter.deviations[d], "a deviation of"));
       }
     }
     return features;
@@ -188,12 +177,17 @@ class DenseCrfLayer : public LatticeLayer {
   /// Leaves q of the region in q_: pixels x C.
   void infer(Context& context, const Region& region, const Values& scores, const Values& images) {
     const std::int64_t classes = maps_[1];
+    const Shape size{region.height, region.width};
     lattices_.resize(filters_.size());
-    for (std::size_t k = 0; k < filters_.size(); ++k)
+    for (std::size_t k = 0; k < filters_.size(); ++k) {
+      const bool has_colors = filters_[k].deviations.size() > 2;
+      if (!has_colors && places_of_ == size) continue;
       bring(context,
             Permutohedral(features(region, filters_[k], images),
                           static_cast<int>(filters_[k].deviations.size()), context.device().threads()),
             lattices_[k]);
+    }
+    places_of_ = size;
     std::vector<double> rows;
     rows.reserve(static_cast<std::size_t>(region.pixels() * classes));
     for (std::int64_t p = 0; p < region.pixels(); ++p)
@@ -233,10 +227,10 @@ class DenseCrfLayer : public LatticeLayer {
   int repetitions_ = 0;
   std::vector<Filter> filters_;
   Shape maps_;
+  Shape places_of_;  ///< height and width for which the lattices of places alone were made
   std::vector<LatticeTensors> lattices_;
   Tensor unary_, sums_, filtered_, q_;
   std::vector<double> result_;
-  std::string problem_;
 };
 
 const RegisterLayer<DenseCrfLayer> registered_dense_crf(

@@ -1,7 +1,9 @@
 // What layers share that filter by permutohedral lattices: made on the host, applied on the device.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,7 +26,24 @@ class LatticeLayer : public Layer {
  public:
   using Layer::Layer;
 
+  void check_results(Context&) override {
+    if (!problem_.empty()) refuse(std::exchange(problem_, {}));
+  }
+
  protected:
+  /// A colour of an image as a coordinate; what cannot be one is 0, and a problem. `name`: of the deviation.
+  double color_coordinate(std::int64_t image, double color, double deviation, const char* name) {
+    const double scaled = color / deviation;
+    if (std::abs(scaled) <= Permutohedral::kFarthest) return scaled;  // a NaN is not
+    note_problem(cat("image ", image, " has a colour of ", color, "; with ", name, " ", deviation,
+                     " expected at most ", Permutohedral::kFarthest * deviation));
+    return 0;
+  }
+  /// The first one is an error at check_results().
+  void note_problem(const std::string& problem) {
+    if (problem_.empty()) problem_ = problem;
+  }
+
   /// Waits for the device.
   void bring(Context& context, const Permutohedral& lattice, LatticeTensors& to) const {
     const auto numbers = [&](const std::vector<std::int32_t>& from, Tensor& tensor) {
@@ -72,6 +91,7 @@ class LatticeLayer : public Layer {
 
  private:
   Tensor values_[2];  ///< of vertices
+  std::string problem_;
 };
 
 }  // namespace banyan

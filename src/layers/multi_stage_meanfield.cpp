@@ -14,7 +14,6 @@
 #include <cmath>
 #include <limits>
 #include <sstream>
-#include <utility>
 
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/loss.hpp"
@@ -115,10 +114,6 @@ class MultiStageMeanfieldLayer : public LatticeLayer {
     if (propagate[1]) ops::copy(context, as_maps(d_scores_), inputs[1]->grad);
   }
 
-  void check_results(Context&) override {
-    if (!problem_.empty()) refuse(std::exchange(problem_, {}));
-  }
-
   /// Without the lattices' vertices, whose number the colours decide.
   double forward_flops(const Blobs&, const Blobs&) const override {
     const auto classes = static_cast<double>(classes_), points = static_cast<double>(maps_.count());
@@ -188,11 +183,7 @@ class MultiStageMeanfieldLayer : public LatticeLayer {
       features.push_back(static_cast<double>(p / maps_[3]) / alpha);
       for (std::int64_t channel = 0; channel < 3; ++channel) {
         const double color = colors.values[static_cast<std::size_t>((3 * image + channel) * pixels() + p)];
-        const bool usable = std::abs(color / beta) <= Permutohedral::kFarthest;  // a NaN is not
-        if (!usable && problem_.empty())
-          problem_ = cat("image ", image, " has a colour of ", color, "; with theta_beta ", beta,
-                         " expected at most ", Permutohedral::kFarthest * beta);
-        features.push_back(usable ? color / beta : 0);
+        features.push_back(color_coordinate(image, color, beta, "theta_beta"));
       }
     }
     return features;
@@ -260,7 +251,6 @@ class MultiStageMeanfieldLayer : public LatticeLayer {
   std::vector<Stage> stages_;
   Tensor unary_, scores_, message_;
   Tensor d_scores_, d_unary_, d_message_, d_filtered_, d_q_;
-  std::string problem_;
 };
 
 const RegisterLayer<MultiStageMeanfieldLayer> registered_multi_stage_meanfield(

@@ -199,11 +199,10 @@ MemoryPlan place_tensors(const TensorUses& uses, const std::vector<Fusion>& fusi
 std::vector<int> cheap_repeats(const TensorUses& uses, double most) {
   if (most <= 0) return {};
   std::vector<int> repeats = find_repeats(uses);
-  double forward = 0;
+  double forward = 0, again = 0;
   for (const LayerUse& layer : uses.layers) forward += layer.cost;
-  const bool pays =
-      repeated_cost(uses, schedule_with_repeats(uses, repeats)) <= most * kPassesOfCost * forward;
-  return pays ? repeats : std::vector<int>{};
+  for (const int layer : repeats) again += uses.layers[layer].cost;
+  return again <= most * kPassesOfCost * forward ? repeats : std::vector<int>{};
 }
 
 /// Cuts are chosen once, for the first shapes: they determine what is computed when, which should not change.
