@@ -127,12 +127,14 @@ TEST_P(Rows, NotesTheFirstNumberOutsideAndKeepsIt) {
 }
 
 TEST_P(Rows, Largest) {
-  for (const Channels& over : {Channels{3, 9, 5}, Channels{50, 6, 1}, Channels{1, 5, 9000}}) {
+  const Channels few{3, 9, 5}, lines{50, 6, 1}, many{1, 5, 9000};
+  for (const auto& [over, ranks] :
+       {std::pair{few, 4}, {few, 1}, {lines, 4}, {lines, 1}, {lines, 6}, {many, 4}, {many, 1}}) {
+    SCOPED_TRACE(ranks);
     const std::int64_t n = over.outer * over.channels * over.inner;
     Values x = random_values(n, 1, 0, 4);
     for (double& value : x) value = std::floor(value);  // many are equal
-    constexpr int kRanks = 4;
-    const std::int64_t stride = kRanks * over.inner + 2;
+    const std::int64_t stride = ranks * over.inner + 2;
     Values places(static_cast<std::size_t>(over.outer * stride), -7), largest = places;
     for (std::int64_t o = 0; o < over.outer; ++o)
       for (std::int64_t i = 0; i < over.inner; ++i) {
@@ -140,7 +142,7 @@ TEST_P(Rows, Largest) {
         for (std::int64_t c = 0; c < over.channels; ++c)
           line.emplace_back(x[static_cast<std::size_t>((o * over.channels + c) * over.inner + i)], c);
         std::sort(line.rbegin(), line.rend());
-        for (int rank = 0; rank < kRanks; ++rank) {
+        for (int rank = 0; rank < ranks; ++rank) {
           const auto to = static_cast<std::size_t>(o * stride + rank * over.inner + i);
           places[to] = static_cast<double>(line[static_cast<std::size_t>(rank)].second);
           largest[to] = line[static_cast<std::size_t>(rank)].first;
@@ -149,11 +151,23 @@ TEST_P(Rows, Largest) {
     const Tensor input = make({n}, x);
     Tensor where = make({over.outer * stride}, Values(places.size(), -7)),
            what = make({over.outer * stride}, Values(places.size(), -7)), none;
-    ops::largest(context(), input, over, kRanks, stride, where, what);
+    ops::largest(context(), input, over, ranks, stride, where, what);
     expect_near(values(where), places, 0);
     expect_near(values(what), largest, 0);
-    ops::largest(context(), input, over, kRanks, stride, none, where);
+    ops::largest(context(), input, over, ranks, stride, none, where);
     expect_near(values(where), largest, 0);
+  }
+}
+
+TEST_P(Rows, LargestPutsWhatIsNoNumberFirst) {
+  const double none = std::nan("");
+  const Tensor x = make({12}, {1, 5, none, 2, 5, 0, 3, none, 9, 3, 9, none});  // 6 channels at 2 positions
+  for (const int ranks : {1, 3}) {
+    Tensor where = empty({ranks * 2}), undefined;
+    ops::largest(context(), x, {1, 6, 2}, ranks, ranks * 2, where, undefined);
+    Values places{1, 5, 5, 3, 4, 0};
+    places.resize(static_cast<std::size_t>(ranks) * 2);
+    EXPECT_EQ(values(where), places);
   }
 }
 

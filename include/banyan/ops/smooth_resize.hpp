@@ -17,7 +17,7 @@ struct SmoothAxis {
 /// beyond the image.
 inline constinit Operator<void(const SmoothAxis& rows, const SmoothAxis& columns, const Tensor& x, Tensor& y)>
     smooth_resize{"smooth_resize"};
-/// Overwrites dx; each plane gets its terms in the order of the elements of dy.
+/// Overwrites dx. Gathers: a fixed order of additions.
 inline constinit Operator<void(const SmoothAxis& rows, const SmoothAxis& columns, const Tensor& dy,
                                Tensor& dx)>
     smooth_resize_backward{"smooth_resize_backward"};

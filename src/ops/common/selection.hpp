@@ -15,10 +15,12 @@ struct Line {
   const T* x;  ///< channel 0
   std::int64_t inner, first, end;
 
-  /// Whether channel a comes before channel b: larger, or equal and later.
+  /// Whether channel a comes before channel b: larger, or equal and later. What is no number comes first.
   BANYAN_HOST_DEVICE bool before(std::int64_t a, std::int64_t b) const {
     const T left = x[a * inner], right = x[b * inner];
-    return left > right || (left == right && a > b);
+    if (left > right) return true;
+    if (left == right) return a > b;
+    return left != left && (right == right || a > b);
   }
   /// The channel that follows `last` (-1: the first of all); -1 if none does.
   BANYAN_HOST_DEVICE std::int64_t next(std::int64_t last) const {
@@ -40,11 +42,10 @@ struct Largest {
     const Line<T> line{x + first_class(over, position), over.inner, 0, over.channels};
     std::int64_t channel = -1;
     for (int rank = 0; rank < k; ++rank) {
-      // A NaN comes neither before nor after anything, so it may leave the last ranks without a channel.
-      channel = rank > 0 && channel < 0 ? -1 : line.next(channel);
+      channel = line.next(channel);
       const std::int64_t to = position / over.inner * stride + rank * over.inner + position % over.inner;
       if (places != nullptr) places[to] = static_cast<T>(channel);
-      if (values != nullptr) values[to] = channel < 0 ? T(NAN) : line.x[channel * over.inner];
+      if (values != nullptr) values[to] = line.x[channel * over.inner];
     }
   }
 };
@@ -61,7 +62,7 @@ struct KeepPlaces {
     const std::int64_t place = position / over.inner * k * over.inner + position % over.inner;
     for (int rank = 0; rank < k; ++rank) {
       const auto channel = static_cast<std::int64_t>(places[place + rank * over.inner]);
-      if (channel >= 0) y[first + channel * over.inner] = x[first + channel * over.inner];
+      y[first + channel * over.inner] = x[first + channel * over.inner];
     }
   }
 };
@@ -95,7 +96,6 @@ struct ReducePart {
       std::int64_t channel = -1;
       for (std::int64_t rank = 0; rank < share.count; ++rank) {
         channel = line.next(channel);
-        if (channel < 0) break;
         sum += static_cast<double>(line.x[channel * line.inner]);
       }
     }
@@ -139,16 +139,22 @@ inline void require_part(const char* op, const Tensor& x, const Tensor& y, const
                     over.channels, " for part ", what.part, " of ", what.parts);
 }
 
+inline void require_largest(const Tensor& x, const Channels& over, int k, std::int64_t stride,
+                            const Tensor& places, const Tensor& values) {
+  require_count("largest", x, over.outer * over.channels * over.inner);
+  if (k < 1 || k > over.channels) runtime_failure("largest: ", k, " of ", over.channels, " channels");
+  const std::int64_t needed = over.outer == 0 ? 0 : (over.outer - 1) * stride + k * over.inner;
+  for (const Tensor* result : {&places, &values})
+    if (result->defined() && (stride < k * over.inner || result->count() < needed))
+      runtime_failure("largest: the result ", result->shape().to_string(), " is too small");
+}
+
 }  // namespace detail
 
 template <class Backend>
 void largest_on(Context& context, const Tensor& x, const Channels& over, int k, std::int64_t stride,
                 Tensor& places, Tensor& values) {
-  require_count("largest", x, over.outer * over.channels * over.inner);
-  const std::int64_t needed = over.outer == 0 ? 0 : (over.outer - 1) * stride + k * over.inner;
-  for (const Tensor* result : {&places, &values})
-    if (result->defined() && (stride < k * over.inner || result->count() < needed))
-      runtime_failure("largest: the result ", result->shape().to_string(), " is too small");
+  detail::require_largest(x, over, k, stride, places, values);
   dispatch_float(x.dtype(), "largest", [&]<class T>() {
     Backend::for_each_long(context, over.outer * over.inner, over.channels,
                            detail::Largest<T>{over, k, stride, x.data<T>(), detail::optional_data<T>(places),
@@ -190,15 +196,5 @@ void reduce_part_backward_on(Context& context, const Tensor& x, const Tensor& dy
                                                     dy.data<T>(), dx.data<T>()});
   });
 }
-
-template <class Backend>
-struct DefineSelection {
-  DefineSelection() {
-    largest.define(Backend::kind, &largest_on<Backend>);
-    keep_places.define(Backend::kind, &keep_places_on<Backend>);
-    reduce_part.define(Backend::kind, &reduce_part_on<Backend>);
-    reduce_part_backward.define(Backend::kind, &reduce_part_backward_on<Backend>);
-  }
-};
 
 }  // namespace banyan::ops

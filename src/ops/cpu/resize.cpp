@@ -2,10 +2,9 @@
 // divisions; channels-last tensors have vector loops over the channels. Backward adds up rows, then columns.
 #include "ops/common/resize.hpp"
 
-#include <cstring>
 #include <vector>
 
-#include "ops/cpu/channel_blocks.hpp"
+#include "ops/cpu/axis_weights.hpp"
 #include "ops/cpu/cpu_backend.hpp"
 
 namespace banyan::ops {
@@ -77,94 +76,24 @@ void forward_rows(int threads, const ResizePlanes& p, std::int64_t images, const
   }
 }
 
-/// What each pixel of an axis contributes to which outputs.
+/// What each pixel of an axis gets from which outputs; one outside of the part, from none.
 template <class A>
-class Readers {
- public:
-  struct Run {
-    std::int64_t first, last;  ///< outputs
-    std::int64_t weights;
-  };
-  explicit Readers(const ResizeAxis& axis) {
-    for (std::int64_t i = 0; i < axis.length; ++i) {
-      runs_.push_back(
-          {axis.first_output(i), axis.last_output(i), static_cast<std::int64_t>(weights_.size())});
-      for (std::int64_t o = runs_.back().first; o < runs_.back().last; ++o)
-        weights_.push_back(axis.weight<A>(i, o));
-    }
+AxisWeights<A> readers_of(const ResizeAxis& axis) {
+  AxisWeights<A> readers;
+  for (std::int64_t pixel = 0; pixel < axis.input; ++pixel) {
+    const std::int64_t i = axis.in_part(pixel);
+    const std::int64_t first = i < 0 ? 0 : axis.first_output(i), last = i < 0 ? 0 : axis.last_output(i);
+    readers.begin(first);
+    for (std::int64_t o = first; o < last; ++o) readers.add(axis.weight<A>(i, o));
   }
-  const std::vector<Run>& runs() const { return runs_; }
-  /// That of output run.first comes first.
-  const A* weights(const Run& run) const { return weights_.data() + run.weights; }
-
- private:
-  std::vector<Run> runs_;
-  std::vector<A> weights_;
-};
-
-/// Backward: the weighted sum of the output rows that an input row contributes to. `n`: numbers in a row.
-template <class T, class A>
-void sum_rows(const Readers<A>& rows, const typename Readers<A>::Run& row, std::int64_t n, const T* dy,
-              A* sum) {
-  std::fill_n(sum, n, A(0));
-  const A* const shares = rows.weights(row);
-  for (std::int64_t r = row.first; r < row.last; ++r) {
-    const A share = shares[r - row.first];
-    const T* const from = dy + r * n;
-#pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i) sum[i] += share * from[i];
-  }
-}
-
-/// And the weighted sum of its columns for each pixel of the input row inside the part.
-template <class T, class A>
-void sum_columns(std::int64_t channels, const Readers<A>& columns, const A* sums, T* dx) {
-  for (const auto& column : columns.runs()) {
-    const A* const weights = columns.weights(column);
-    for_channel_blocks<T>(channels, [&]<class Block>(std::int64_t first, Block) {
-      typename Block::Values sum{};
-      for (std::int64_t c = column.first; c < column.last; ++c) {
-        typename Block::Values g;
-        std::memcpy(&g, sums + c * channels + first, sizeof(g));
-        sum += weights[c - column.first] * g;
-      }
-      Block::store(sum, dx + first);
-    });
-    dx += channels;
-  }
-}
-
-/// Rows first, so that every gradient is read once for each of two input rows.
-template <class T>
-void backward_rows(int threads, const ResizePlanes& p, std::int64_t images, const T* dy, T* dx) {
-  using A = Arithmetic<T>;
-  const ResizeAxis &h = p.h, &w = p.w;
-  const Readers<A> rows(h), columns(w);
-  const std::int64_t step = p.step(), length = w.output * step;
-#pragma omp parallel num_threads(threads)
-  {
-    std::vector<A> sums(static_cast<std::size_t>(length));
-#pragma omp for schedule(static)
-    for (std::int64_t r = 0; r < images * h.input; ++r) {
-      const std::int64_t row = r % h.input - h.begin;
-      T* const to = dx + r * w.input * step;
-      if (row < 0 || row >= h.length || w.length < w.input) std::fill_n(to, w.input * step, T(0));
-      if (row < 0 || row >= h.length) continue;
-      sum_rows(rows, rows.runs()[row], length, dy + r / h.input * h.output * length, sums.data());
-      sum_columns(step, columns, sums.data(), to + w.begin * step);
-    }
-  }
-}
-
-std::int64_t images_of(const ResizePlanes& planes, const Tensor& x) {
-  return x.shape()[0] * (planes.channels_last ? 1 : planes.channels);
+  return readers;
 }
 
 void resize_forward_on_cpu(Context& context, const ImagePart& part, const Tensor& x, Tensor& y) {
   const ResizePlanes planes = detail::resize_planes(part, x, y);
   const int threads = CpuBackend::threads_for(context, y.count());
   dispatch_storage(x.dtype(), "resize_forward", [&]<class T>() {
-    context.run([=, images = images_of(planes, x), from = x.data<T>(), to = y.data<T>()] {
+    context.run([=, images = planes.images(x), from = x.data<T>(), to = y.data<T>()] {
       forward_rows(threads, planes, images, from, to);
     });
   });
@@ -174,8 +103,10 @@ void resize_backward_on_cpu(Context& context, const ImagePart& part, const Tenso
   const ResizePlanes planes = detail::resize_planes(part, dx, dy);
   const int threads = CpuBackend::threads_for(context, dy.count());
   dispatch_storage(dy.dtype(), "resize_backward", [&]<class T>() {
-    context.run([=, images = images_of(planes, dx), from = dy.data<T>(), to = dx.data<T>()] {
-      backward_rows(threads, planes, images, from, to);
+    context.run([=, images = planes.images(dx), from = dy.data<T>(), to = dx.data<T>()] {
+      using A = Arithmetic<T>;
+      weigh_planes(threads, images, planes.step(), readers_of<A>(planes.h), readers_of<A>(planes.w),
+                   planes.h.output, planes.w.output, from, to);
     });
   });
 }

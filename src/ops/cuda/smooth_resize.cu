@@ -4,7 +4,9 @@
 namespace banyan::ops {
 namespace {
 
-const DefineSmoothResize<CudaBackend> define_smooth_resize;
+const Define define_smooth_resize(smooth_resize, DeviceKind::cuda, &smooth_resize_on<CudaBackend>);
+const Define define_smooth_resize_backward(smooth_resize_backward, DeviceKind::cuda,
+                                           &smooth_resize_backward_on<CudaBackend>);
 
 }  // namespace
 }  // namespace banyan::ops
