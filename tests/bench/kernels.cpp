@@ -11,6 +11,7 @@
 //   columns      gradients by columns, by the KiB of columns at a time; ms
 //   blocks       statistics of batch normalization, by the KiB of a block; us
 //   layout       oneDNN's kernels for channels-last tensors and for its own blocked layout; ms
+//   gemm         products of inner product layers: ours, which copies some factors, and oneDNN's with all where they lie; ms
 //
 // * marks what the rules choose, ! a choice more than 5 % slower than the fastest. Each figure is the least
 // of the rounds, in which the kernels alternate: what else runs on the machine can only add to it. With one
@@ -30,19 +31,20 @@
 
 #include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
+#include "banyan/ops/basic.hpp"
 #include "banyan/ops/expanded_convolution.hpp"
 #include "banyan/ops/processor.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/convolution_depthwise.hpp"
 #include "ops/cpu/convolution_groups.hpp"
-#include "ops/cpu/convolution_pointwise.hpp"
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/convolution_turned.hpp"
 #include "ops/cpu/convolution_winograd.hpp"
 #include "ops/cpu/dnnl_version.hpp"
 #include "ops/cpu/normalization_blocks.hpp"
+#include "ops/cpu/openmp_threads.hpp"
 
 namespace banyan {
 namespace {
@@ -270,7 +272,7 @@ std::function<void()> where(bool possible, std::function<void()> run) {
 void compare_convolutions(Device& device, const Options& options) {
   Context context(device);
   print_header("convolution", {"oneDNN", "rows", "columns", "products", "turned", "groups", "Winograd 2",
-                               "Winograd 4", "depthwise", "pointwise"});
+                               "Winograd 4", "depthwise"});
   std::vector<Case> cases = layers_of_nets();
   for (Case& c : wide_windows()) cases.push_back(std::move(c));
   for (Case& c : in_groups()) cases.push_back(std::move(c));
@@ -306,17 +308,17 @@ void compare_convolutions(Device& device, const Options& options) {
     const bool forward_depthwise = by_depthwise(ops::DepthwisePass::forward);
     const bool data_depthwise = by_depthwise(ops::DepthwisePass::backward_data);
     const bool weight_depthwise = by_depthwise(ops::DepthwisePass::backward_weight);
-    const bool pointwise = ops::pointwise_applies(g, x, y);
-    const bool forward_pointwise = ops::pointwise_pays(ops::PointwisePass::forward, g, x, y),
-               data_pointwise = ops::pointwise_pays(ops::PointwisePass::backward_data, g, x, y);
+    const bool is_product = ops::is_product(g) && products_apply;
+    const bool forward_products = ops::products_pay_forward(g, x, y);
     compare(options, c.text("forward"), 1e-3,
             {{"oneDNN", [&] { library->forward(context, x, w, b, y); },
               !forward_rows && !by_groups(forward) && !forward_winograd && !forward_depthwise &&
-                  !forward_pointwise},
+                  !forward_products},
              {"rows", where(possible, [&] { ops::forward_by_rows(context, g, x, w, b, 1, y); }),
               forward_rows && !forward_winograd},
              {"columns", nullptr},
-             {"products", nullptr},
+             {"products", where(is_product, [&] { ops::forward_by_products(context, g, x, w, b, 1, y); }),
+              forward_products},
              {"turned", nullptr},
              {"groups", where(groups, [&] { ops::forward_by_groups(context, g, x, w, b, 1, y); }),
               by_groups(forward)},
@@ -329,9 +331,7 @@ void compare_convolutions(Device& device, const Options& options) {
                     [&] { ops::forward_by_winograd(context, of_4, g, x, w, b, 1, Tensor(), false, y); }),
               forward_winograd == of_4},
              {"depthwise", where(depthwise, [&] { ops::forward_depthwise(context, g, x, w, b, {}, y); }),
-              forward_depthwise},
-             {"pointwise", where(pointwise, [&] { ops::forward_pointwise(context, g, x, w, b, 1, y); }),
-              forward_pointwise}});
+              forward_depthwise}});
     compare(
         options, c.text("weights"), 1e-3,
         {{"oneDNN", [&] { library->backward_weight(context, x, y, w, none); },
@@ -353,18 +353,14 @@ void compare_convolutions(Device& device, const Options& options) {
           weight_winograd == of_4},
          {"depthwise",
           where(depthwise, [&] { ops::backward_weight_depthwise(context, g, x, y, true, w, none); }),
-          weight_depthwise},
-         {"pointwise", nullptr}});
+          weight_depthwise}});
     const auto by_columns = [&] { ops::backward_data_by_columns(context, g, y, w, ops::column_values(), x); };
     compare(options, c.text("data"), 1e-3,
             {{"oneDNN", [&] { library->backward_data(context, y, w, x); },
-              !data_products && !data && !turns && !data_groups && !data_winograd && !data_depthwise &&
-                  !data_pointwise},
+              !data_products && !data && !turns && !data_groups && !data_winograd && !data_depthwise},
              {"rows", nullptr},
              {"columns", where(ops::is_plain_convolution(g, x, y), by_columns), data && !data_winograd},
-             {"products",
-              where(ops::is_product(g) && g.group == 1,
-                    [&] { ops::backward_data_by_products(context, g, y, w, x); }),
+             {"products", where(is_product, [&] { ops::backward_data_by_products(context, g, y, w, x); }),
               data_products},
              {"turned", where(can_turn, [&] { turned->backward_data(context, y, w, x); }),
               turns && !data_winograd},
@@ -379,9 +375,7 @@ void compare_convolutions(Device& device, const Options& options) {
               where(large_winograd, [&] { ops::backward_data_by_winograd(context, of_4, g, y, w, x); }),
               data_winograd == of_4},
              {"depthwise", where(depthwise, [&] { ops::backward_data_depthwise(context, g, y, w, x); }),
-              data_depthwise},
-             {"pointwise", where(pointwise, [&] { ops::backward_data_pointwise(context, g, y, w, x); }),
-              data_pointwise}});
+              data_depthwise}});
   }
 }
 
@@ -593,6 +587,42 @@ void compare_layouts(const Options& options) {
   }
 }
 
+void compare_products(Device& device, const Options& options) {
+  Context context(device);
+  print_header("gemm", {"ours", "in place"});
+  struct Layer {
+    const char* name;
+    std::int64_t batch, in, out;
+  };
+  for (const Layer& layer :
+       {Layer{"AlexNet fc6", 32, 9216, 4096}, Layer{"AlexNet fc7", 32, 4096, 4096},
+        Layer{"AlexNet fc8", 32, 4096, 1000}, Layer{"VGG-16 fc6", 16, 25088, 4096},
+        Layer{"ResNet-50 fc", 16, 2048, 1000}, Layer{"GoogLeNet fc", 32, 1024, 1000},
+        Layer{"Faster R-CNN fc7", 128, 4096, 4096}, Layer{"LSTM of 1000", 16, 1000, 4000},
+        Layer{"LSTM of 256", 16, 256, 1024}, Layer{"LeNet ip1", 64, 800, 500},
+        Layer{"autoencoder", 100, 784, 1000}, Layer{"rows of 512", 1024, 512, 512}}) {
+    const auto [name, n, in, out] = layer;
+    const auto made = [&](std::int64_t rows, std::int64_t columns) {
+      return random_tensor(device, {rows, columns}, Layout::contiguous);
+    };
+    Tensor x = made(n, in), w = made(out, in), y = made(n, out);
+    const auto of = [&](const char* pass, const ops::GemmShape& s, const Tensor& a, const Tensor& b,
+                        Tensor& c) {
+      const auto in_place = [&] {
+        const ops::OpenMpThreads team(options.threads);
+        dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, 1, a.data<float>(),
+                   s.transpose_a ? s.m : s.k, b.data<float>(), s.transpose_b ? s.k : s.n, 0, c.data<float>(),
+                   s.n);
+      };
+      compare(options, cat(name, ": ", n, " x ", in, " -> ", out, ", ", pass), 1e-3,
+              {{"ours", [&] { ops::gemm(context, s, 1, a, b, 0, c); }, true}, {"in place", in_place}});
+    };
+    of("forward", {false, true, n, out, in}, x, w, y);
+    of("weights", {true, false, out, in, n}, y, x, w);
+    of("data", {false, false, n, in, out}, y, w, x);
+  }
+}
+
 void run(int count, char** words) {
   Options options;
   std::vector<std::string> parts;
@@ -605,12 +635,12 @@ void run(int count, char** words) {
     else if (word.starts_with("--only="))
       options.only = word.substr(7);
     else if (word == "convolution" || word == "bf16" || word == "expansion" || word == "columns" ||
-             word == "blocks" || word == "layout")
+             word == "blocks" || word == "layout" || word == "gemm")
       parts.push_back(word);
     else
       bad_input(
           "usage: bench_kernels [--threads=1] [--rounds=7] [--only=TEXT] "
-          "[convolution|bf16|expansion|columns|blocks|layout...]");
+          "[convolution|bf16|expansion|columns|blocks|layout|gemm...]");
   }
   CpuDeviceOptions how;
   how.threads = options.threads;
@@ -626,6 +656,7 @@ void run(int count, char** words) {
   if (wanted("columns")) compare_columns(*device, options);
   if (wanted("blocks")) compare_blocks(*device, options);
   if (wanted("layout")) compare_layouts(options);
+  if (wanted("gemm")) compare_products(*device, options);
 }
 
 }  // namespace

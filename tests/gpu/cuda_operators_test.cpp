@@ -14,13 +14,12 @@ namespace {
 /// Ways to compute a convolution on CPU devices (src/ops/cpu/convolution_*.hpp); GPUs have cuDNN's.
 const char* const kOnCpuDevicesOnly[] = {"backward_data_by_columns",  "backward_data_by_groups",
                                          "backward_data_by_products", "backward_data_by_winograd",
-                                         "backward_data_depthwise",   "backward_data_pointwise",
+                                         "backward_data_depthwise",   "forward_by_products",
                                          "backward_weight_by_groups", "backward_weight_by_products",
                                          "backward_weight_by_rows",   "backward_weight_by_winograd",
                                          "backward_weight_depthwise", "expand_and_convolve",
                                          "forward_by_groups",         "forward_by_rows",
-                                         "forward_by_winograd",       "forward_depthwise",
-                                         "forward_pointwise"};
+                                         "forward_by_winograd",       "forward_depthwise"};
 
 TEST(CudaOperators, AllAreRegistered) {
   if (!built_with_cuda()) GTEST_SKIP() << "this build has no CUDA back end";

@@ -19,7 +19,6 @@
 #include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/convolution_depthwise.hpp"
 #include "ops/cpu/convolution_groups.hpp"
-#include "ops/cpu/convolution_pointwise.hpp"
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/convolution_turned.hpp"
@@ -341,7 +340,7 @@ TEST_P(ConvolutionTest, BackwardWeightAddsToTheGradients) {
 TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
   if (on_cuda() || dtype() != DType::f32) GTEST_SKIP() << "kernels for f32 on CPU devices";
   int by_rows = 0, by_columns = 0, by_products = 0, by_groups = 0, by_winograd = 0, depthwise = 0,
-      depthwise_chosen = 0, pointwise = 0, turned = 0;
+      depthwise_chosen = 0, one_by_one = 0, turned = 0;
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.name);
     const Layout last = Layout::channels_last;
@@ -409,8 +408,8 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
         expect_near(values(grad_input), dx, tolerance(c.weight_shape().count(1)));
       }
     }
-    if (ops::pointwise_applies(c.geometry, input, grad_output)) {
-      ++pointwise;
+    if (ops::is_product(c.geometry) && ops::products_apply(c.geometry, input, grad_output)) {
+      ++one_by_one;
       std::vector<double> plain(dy.size(), 0.0);
       for_each_product(c, [&](auto o, auto i, auto k) { plain[o] += x[i] * w[k]; });
       auto y = plain;
@@ -418,15 +417,15 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
       const double rounding = tolerance(std::max(c.geometry.in_channels, c.geometry.out_channels));
       const std::vector<double> nan(std::max(x.size(), dy.size()), NAN);
       Tensor output = make(c.output_shape(), {nan.begin(), nan.begin() + std::ssize(dy)}, last), none;
-      ops::forward_pointwise(context(), c.geometry, input, weight, bias, 1, output);
+      ops::forward_by_products(context(), c.geometry, input, weight, bias, 1, output);
       expect_near(values(output), y, rounding);
       expect_relu(c, b, [&](const Tensor& with, double slope, Tensor& to) {
-        ops::forward_pointwise(context(), c.geometry, input, weight, with, slope, to);
+        ops::forward_by_products(context(), c.geometry, input, weight, with, slope, to);
       });
-      ops::forward_pointwise(context(), c.geometry, input, weight, none, 1, output);
+      ops::forward_by_products(context(), c.geometry, input, weight, none, 1, output);
       expect_near(values(output), plain, rounding);
       Tensor grad_input = make(c.input_shape(), {nan.begin(), nan.begin() + std::ssize(x)}, last);
-      ops::backward_data_pointwise(context(), c.geometry, grad_output, weight, grad_input);
+      ops::backward_data_by_products(context(), c.geometry, grad_output, weight, grad_input);
       expect_near(values(grad_input), dx, rounding);
     }
     if (ops::depthwise_applies(c.geometry, input, grad_output)) {
@@ -564,9 +563,7 @@ TEST_P(ConvolutionTest, OwnKernelsMatchNaiveLoops) {
                        : ops::instruction_set() == ops::InstructionSet::avx2 ? 8
                                                                              : 0);
   EXPECT_EQ(depthwise, 7);
-  EXPECT_GE(pointwise, ops::instruction_set() == ops::InstructionSet::avx512 ? 2
-                       : ops::instruction_set() == ops::InstructionSet::avx2 ? 5
-                                                                             : 0);
+  EXPECT_GE(one_by_one, 6);
   switch (ops::instruction_set()) {
     case ops::InstructionSet::avx512:
       EXPECT_GE(depthwise_chosen, 6);
@@ -895,10 +892,10 @@ TEST(ConvolutionRows, PayBackwardWeight) {
                   {kAvx512, {20, 52, 5}, true},
                   {kAvx512, {64, 52, 5}, false},
                   {kAvx512, {20, 50, 5, 64, 2}, false},
-                  {kAvx2, {20, 48, 5}, true},
+                  {kAvx2, {8, 48, 5}, true},
                   {kAvx2, {64, 256, 1}, false},
                   {kAvx2, {1, 20, 5}, true},
-                  {kAvx2, {256, 1024, 5}, false},  // 25 MiB of sums for each thread
+                  {kAvx2, {256, 1024, 5}, false},  // 25 MiB of sums
                   {kBaseline, {20, 50, 5}, false}},
                  ops::rows_pay_backward_weight);
 }
@@ -915,7 +912,9 @@ TEST(ConvolutionProducts, PayBackwardWeight) {
                   {kAvx512, {64, 48, 6}, false},
                   {kAvx512, {60, 64, 6}, false},
                   {kAvx512, {64, 256, 1, 64, 0, Layout::contiguous}, false},
-                  {kAvx2, {64, 256, 1}, false},
+                  {kAvx2, {64, 256, 1}, true},
+                  {kAvx2, {64, 40, 1}, true},
+                  {kAvx2, {40, 40, 1}, false},
                   {kAvx2, {64, 64, 6}, true},  // rows of 7
                   {kBaseline, {64, 256, 1}, false}},
                  pay);
@@ -929,7 +928,8 @@ TEST(ConvolutionProducts, PayBackwardData) {
                   {kAvx512, {64, 256, 3}, false},
                   {kAvx512, {64, 256, 1, 64, 1}, false},
                   {kAvx512, {64, 256, 1, 64, 0, Layout::contiguous}, false},
-                  {kAvx2, {64, 256, 1}, false},
+                  {kAvx2, {64, 256, 1}, true},
+                  {kAvx2, {256, 48, 1}, false},
                   {kBaseline, {64, 256, 1}, false}},
                  ops::products_pay_backward_data);
 }
@@ -974,22 +974,21 @@ TEST(ConvolutionGroups, PayWhereOneDnnLeavesVectorsEmpty) {
   }
 }
 
-TEST(ConvolutionPointwise, PaysInGroupsWithAvx2) {
+TEST(ConvolutionProducts, PayInGroupsWithAvx2) {
   const auto device = make_cpu_device(0, {});
   const auto pays = [&](std::int64_t groups, std::int64_t in, std::int64_t out, std::int64_t kernel = 1,
                         std::int64_t stride = 1, Layout layout = Layout::channels_last) {
     const Case c{"", 2, {12, 12}, {{kernel, kernel}, {stride, stride}, {0, 0}, {1, 1}, groups, in, out}};
     const Tensor x(*device, c.input_shape(), DType::f32, layout),
         y(*device, c.output_shape(), DType::f32, layout);
-    const bool forward = ops::pointwise_pays(ops::PointwisePass::forward, c.geometry, x, y);
-    EXPECT_EQ(ops::pointwise_pays(ops::PointwisePass::backward_data, c.geometry, x, y), forward);
+    const bool forward = ops::products_pay_forward(c.geometry, x, y);
+    EXPECT_EQ(ops::products_pay_backward_data(c.geometry, x, y), forward);
     return forward;
   };
   const bool is_avx2 = ops::instruction_set() == ops::InstructionSet::avx2;
   EXPECT_EQ(pays(3, 240, 60), is_avx2);
   EXPECT_EQ(pays(3, 60, 240), is_avx2);
-  EXPECT_FALSE(pays(1, 64, 64));
-  EXPECT_FALSE(pays(8, 56, 56));  // 7 channels
+  EXPECT_FALSE(pays(8, 88, 88));  // 11 channels
   EXPECT_FALSE(pays(3, 60, 60, 3));
   EXPECT_FALSE(pays(3, 60, 60, 1, 2));
   EXPECT_FALSE(pays(3, 60, 60, 1, 1, Layout::contiguous));
@@ -1132,7 +1131,7 @@ TEST(ConvolutionWinogradRule, ChoosesTiles) {
     EXPECT_EQ(tile(pass, 5, 64, 64), none);  // 144 products for 225
     EXPECT_EQ(tile(pass, 14, 256, 256), pass == backward_weight || is_avx2 ? large : small);
     // 16 MiB of transformed weights instead of 36.
-    EXPECT_EQ(tile(pass, 14, 512, 512), is_avx2 && pass != forward ? large : small);
+    EXPECT_EQ(tile(pass, 14, 512, 512), is_avx2 ? large : small);
     EXPECT_EQ(tile(pass, 28, 512, 512), large);
     EXPECT_EQ(tile(pass, 7, 512, 512), pass == forward ? none : is_avx2 ? large : small);
     EXPECT_EQ(tile(pass, 6, 512, 512), none);
@@ -1469,9 +1468,9 @@ TEST(ConvolutionDepthwise, PaysWhereOneDnnIsSlow) {
     bool forward, data, weight;       // with AVX-512
     bool narrow_data, narrow_weight;  // with AVX2
   };
-  // With AVX2, images that the L2 cache does not hold.
+  // With AVX2, images of a megabyte and more.
   const auto is_large = [](const Shapes& s) {
-    return s.channels * s.length * s.length * static_cast<std::int64_t>(sizeof(float)) >= ops::l2_cache() / 2;
+    return s.channels * s.length * s.length * static_cast<std::int64_t>(sizeof(float)) >= 1 << 20;
   };
   for (const Expected& e :
        {Expected{{144, 144, 56}, true, true, true, false, true},
@@ -1486,10 +1485,11 @@ TEST(ConvolutionDepthwise, PaysWhereOneDnnIsSlow) {
         Expected{{576, 576, 14, 3, 2}, false, true, false, false, false},
         Expected{{21, 21, 64, 16, 8}, false, false, true, false, true},
         Expected{{128, 128, 28, 3, 1, 2}, false, true, true, true, true},
-        Expected{{12, 12, 28}, false, false, false, false, true},
+        Expected{{12, 12, 28}, false, false, false, false, false},
         Expected{{60, 60, 28}, true, true, false, false, true},
         Expected{{60, 60, 56}, true, true, true, false, true},
-        Expected{{8, 8, 28}, true, true, false, false, true},
+        Expected{{8, 8, 28}, true, true, false, false, false},
+        Expected{{384, 384, 14}, true, true, true, false, false},
         Expected{{7, 7, 28}, false, false, false, false, false},
         Expected{{16, 32, 28}, false, false, false, false, false},
         Expected{{16, 16, 28, 3, 1, 1, Layout::contiguous}, false, false, false, false, false}}) {
@@ -1628,6 +1628,12 @@ TEST(ConvolutionProducts, MatchTheReferenceOnAnyTeam) {
       {"volume", 5, {4, 6, 5}, {{3, 2, 3}, {1, 2, 1}, {1, 0, 1}, {1, 1, 2}, 1, 60, 33}},
       {"groups, wide input", 5, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 2, 1040, 40}},
       {"groups, wide output", 5, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 3, 60, 90}},
+      // Rows a multiple of 512 bytes apart, which AVX2's copies; more pixels and columns than at a time.
+      {"apart, wide input", 9, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 640, 128}},
+      {"apart, wide output", 9, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 96, 640}},
+      {"apart, few outputs", 9, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 1024, 12}},
+      {"apart, strided", 5, {9, 10}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, 128, 128}},
+      {"apart, groups", 5, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 2, 256, 40}},
   };
   for (const Case& c : shapes)
     for (const int threads : {1, 2, 3, 4, 6}) {
@@ -1646,7 +1652,7 @@ TEST(ConvolutionProducts, MatchTheReferenceOnAnyTeam) {
       const Tensor before = team.weights(c.weight_shape(), 3);
       // Rounding of sums, as ConvolutionTest::tolerance says.
       const double tolerance = static_cast<double>(c.batch * c.output_shape().count(2) + 4) * 0x1p-23;
-      if (ops::is_product(c.geometry) && c.geometry.group == 1) {
+      if (ops::is_product(c.geometry)) {
         Tensor dx = team.images(c.input_shape(), 4), expected_dx = team.images(c.input_shape(), 5);
         ops::make_reference_convolution(c.geometry)->backward_data(context, dy, before, expected_dx);
         ops::backward_data_by_products(context, c.geometry, dy, before, dx);

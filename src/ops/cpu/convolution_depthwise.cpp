@@ -259,12 +259,13 @@ bool depthwise_pays(DepthwisePass pass, const ConvolutionGeometry& geometry, con
       // Blocks that begin within lines of the cache take two reads for each value.
       return only_ours || (is_long && (geometry.in_channels % 16 == 0 || output.shape()[3] >= 56));
     case InstructionSet::avx2:
-      // Images that the L2 cache does not hold, unless neighbouring pixels share few of the L1 cache's sets.
+      // Images of a megabyte and more, unless neighbouring pixels share few of the L1 cache's sets.
       if (pass == DepthwisePass::forward)
         return !has_gaps && std::ranges::max(geometry.kernel) == 3 && geometry.in_channels >= 96 &&
                geometry.in_channels % 128 != 0 &&
-               input.shape().count(1) * static_cast<std::int64_t>(sizeof(float)) >= l2_cache() / 2;
-      return pass == DepthwisePass::backward_data ? has_gaps : only_ours || is_long;
+               input.shape().count(1) * static_cast<std::int64_t>(sizeof(float)) >= 1 << 20;
+      if (pass == DepthwisePass::backward_data) return has_gaps;
+      return only_ours || (geometry.in_channels >= 16 && output.shape()[3] >= 20);
     case InstructionSet::baseline:
       break;
   }

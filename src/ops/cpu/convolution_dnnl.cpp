@@ -22,7 +22,6 @@
 #include "ops/cpu/convolution_columns.hpp"
 #include "ops/cpu/convolution_depthwise.hpp"
 #include "ops/cpu/convolution_groups.hpp"
-#include "ops/cpu/convolution_pointwise.hpp"
 #include "ops/cpu/convolution_products.hpp"
 #include "ops/cpu/convolution_rows.hpp"
 #include "ops/cpu/convolution_turned.hpp"
@@ -284,9 +283,9 @@ class DnnlConvolution final : public Convolution {
     } else if (own_kernels_ && groups_pay(GroupPass::forward, geometry_, input, output)) {
       if (inside_.kind != Activation::Kind::relu) inside_ = {};
       forward_by_groups(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1, output);
-    } else if (own_kernels_ && pointwise_pays(PointwisePass::forward, geometry_, input, output)) {
+    } else if (own_kernels_ && products_pay_forward(geometry_, input, output)) {
       if (inside_.kind != Activation::Kind::relu) inside_ = {};
-      forward_pointwise(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1, output);
+      forward_by_products(context, geometry_, input, weight, bias, inside_.on() ? inside_.slope : 1, output);
     } else if (own_kernels_ && depthwise_pays(DepthwisePass::forward, geometry_, input, output)) {
       forward_depthwise(context, geometry_, input, weight, bias, inside_, output);
     } else if (Plan* plan = plan_for(context, Pass::forward, input, output, bias.defined())) {
@@ -306,8 +305,6 @@ class DnnlConvolution final : public Convolution {
       return backward_data_by_products(context, geometry_, grad_output, weight, grad_input);
     if (own_kernels_ && groups_pay(GroupPass::backward_data, geometry_, grad_input, grad_output))
       return backward_data_by_groups(context, geometry_, grad_output, weight, grad_input);
-    if (own_kernels_ && pointwise_pays(PointwisePass::backward_data, geometry_, grad_input, grad_output))
-      return backward_data_pointwise(context, geometry_, grad_output, weight, grad_input);
     if (own_kernels_ && depthwise_pays(DepthwisePass::backward_data, geometry_, grad_input, grad_output))
       return backward_data_depthwise(context, geometry_, grad_output, weight, grad_input);
     if (const auto tile = by_winograd(WinogradPass::backward_data, grad_input, grad_output))

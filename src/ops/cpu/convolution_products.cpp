@@ -1,9 +1,8 @@
 // For images x (H x W x C, or D x H x W x C) and y (h x w x O), summed over all pixels of all images:
 //   grad weight (O x kernel C) = grad y ^T (O x pixels) * columns of x (pixels x kernel C)
-// or, where that is the wider matrix, its transpose; of a 1 x 1 convolution in groups, such a product for
-// each group; and of a 1 x 1 convolution in one group
-//   grad x (pixels x C) = grad y (pixels x O) * weight (O x C)
-// For the former a team of threads divides the columns of the result, and where these would become too few
+// or, where that is the wider matrix, its transpose; and of a 1 x 1 convolution, for each group,
+//   y (pixels x O) = x (pixels x C) * weight ^T (C x O), grad x (pixels x C) = grad y (pixels x O) * weight (O x C)
+// For grad weight a team of threads divides the columns of the result, and where these would become too few
 // for GEMM, the images too.
 #include "ops/cpu/convolution_products.hpp"
 
@@ -12,7 +11,9 @@
 #include <algorithm>
 #include <atomic>
 
+#include "ops/common/optional_data.hpp"
 #include "ops/cpu/convolution_choice.hpp"
+#include "ops/cpu/copied_rows.hpp"
 #include "ops/cpu/openmp_threads.hpp"
 
 namespace banyan::ops {
@@ -23,9 +24,10 @@ constexpr std::int64_t kFewestColumns = 256;
 /// What a thread gathers of the columns of x at a time: at most 512 KiB, which stay in its L2 cache, and
 /// enough pixels that GEMM seldom has to load and store its sums.
 constexpr std::int64_t kGatheredColumns = 512, kGatheredPixels = 256;
+constexpr std::int64_t kFewestRows = 96;  ///< of the result, for which the other matrix is copied
 /// Pixels that are multiplied with the weights at a time: sgemm copies its factors, 15 MiB of them for each
-/// thread where it may.
-constexpr std::int64_t kPixels = 1024;
+/// thread where it may. Fewer than 64 take longer.
+constexpr std::int64_t kPixels = 1024, kFewestPixels = 64;
 /// Rows of a transposed result that are converted together: a cache line.
 constexpr std::int64_t kLine = 16;
 
@@ -72,7 +74,19 @@ struct Products {
   int shares() const { return threads / divisions; }  ///< of the images
   std::int64_t first_image(int share) const { return batch * share / shares(); }
   std::int64_t first_column(int division) const { return columns() * division / divisions; }
-  std::int64_t gathered() const { return direct ? 0 : kGatheredColumns * kGatheredPixels; }
+  /// Are columns gathered, or rows that sgemm would read badly copied? Not where few products pay for it.
+  bool gathers() const {
+    return !direct ||
+           (groups == 1 && shares_sets(columns()) && (rows() >= kFewestRows || columns() % 512 == 0));
+  }
+  /// Of the narrow matrix's copied rows; 0: they are read where they are.
+  std::int64_t copied() const { return shares_sets(rows()) ? padded(rows()) : 0; }
+  /// What a thread gathers and copies at a time.
+  std::int64_t gathered() const {
+    return gathers() ? kGatheredPixels * (padded(kGatheredColumns) + copied()) : 0;
+  }
+  std::int64_t all_channels() const { return groups * channels; }
+  std::int64_t all_outputs() const { return groups * outputs; }
 };
 
 /// Where along an axis a tap of the window of `output` lies, perhaps outside.
@@ -113,19 +127,30 @@ dnnl_status_t multiply_gathered(const Products& s, const float* x, const float* 
                                 std::int64_t last, std::int64_t from, std::int64_t to, float* gathered,
                                 float* sum) {
   dnnl_status_t status = dnnl_success;
+  const float *const wide = s.transposed() ? dy : x, *const narrow = s.transposed() ? x : dy;
+  const std::int64_t rows = s.rows(), copied = s.copied();
+  float* const copy = gathered + kGatheredPixels * padded(kGatheredColumns);
   const std::int64_t pieces = (to - from + kGatheredColumns - 1) / kGatheredColumns;
   const std::int64_t image = s.d.input * s.h.input * s.w.input * s.channels;
   for (std::int64_t piece = 0; piece < pieces; ++piece) {
     const std::int64_t left = from + (to - from) * piece / pieces;
-    const std::int64_t width = from + (to - from) * (piece + 1) / pieces - left;
+    const std::int64_t width = from + (to - from) * (piece + 1) / pieces - left, stride = padded(width);
     const std::int64_t end = last * s.pixels();
     for (std::int64_t pixel = first * s.pixels(); pixel < end; pixel += kGatheredPixels) {
       const std::int64_t count = std::min(kGatheredPixels, end - pixel);
-      for (std::int64_t i = 0; i < count; ++i)
-        gather_pixel(s, x + (pixel + i) / s.pixels() * image, (pixel + i) % s.pixels(), left, left + width,
-                     gathered + i * width);
+      if (s.direct)
+        copy_rows(count, width, wide + pixel * s.columns() + left, s.columns(), gathered, stride);
+      else
+        for (std::int64_t i = 0; i < count; ++i)
+          gather_pixel(s, x + (pixel + i) / s.pixels() * image, (pixel + i) % s.pixels(), left, left + width,
+                       gathered + i * stride);
+      const float* read = narrow + pixel * rows;
+      if (copied > 0) {
+        copy_rows(count, rows, read, rows, copy, copied);
+        read = copy;
+      }
       const dnnl_status_t done =
-          multiply(s.outputs, width, count, dy + pixel * s.outputs, s.outputs, gathered, width,
+          multiply(rows, width, count, read, copied > 0 ? copied : rows, gathered, stride,
                    pixel == first * s.pixels() ? 0 : 1, sum + left, s.columns());
       if (done != dnnl_success) status = done;
     }
@@ -204,10 +229,10 @@ void run_backward_weight(const Products& s, const float* x, const float* dy, boo
       if (first == last) {  // of which sgemm would leave the result as it is
         for (std::int64_t row = 0; row < s.groups * s.rows(); ++row)
           std::fill_n(sum + row * s.columns() + from, to - from, 0.0f);
-      } else if (s.direct) {
-        done = multiply_images(s, x, dy, first, last, from, to, sum);
-      } else {
+      } else if (s.gathers()) {
         done = multiply_gathered(s, x, dy, first, last, from, to, workspace + part * s.gathered(), sum);
+      } else {
+        done = multiply_images(s, x, dy, first, last, from, to, sum);
       }
       if (done != dnnl_success) status = done;
     }
@@ -226,29 +251,95 @@ void run_backward_weight(const Products& s, const float* x, const float* dy, boo
   expect_success(status);
 }
 
-void run_backward_data(const Products& s, const float* dy, const float* weight, float* dx) {
+/// What ends the forward pass of pixels: the bias (nullptr: none) and a ReLU of that slope (1: none).
+void end_forward(const Products& s, std::int64_t pixels, const float* bias, float slope, float* y) {
+  const std::int64_t outputs = s.all_outputs();
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel, y += outputs) {
+    if (bias != nullptr)
+#pragma omp simd
+      for (std::int64_t o = 0; o < outputs; ++o) y[o] += bias[o];
+    if (slope != 1)
+#pragma omp simd
+      for (std::int64_t o = 0; o < outputs; ++o) y[o] = y[o] > 0 ? y[o] : slope * y[o] + 0.0f;
+  }
+}
+
+/// body(first pixel, how many) by a team of threads, each of which takes at most so many at a time. The body
+/// returns a status of oneDNN's.
+template <class Body>
+void for_pixels(const Products& s, std::int64_t at_a_time, const Body& body) {
   const OpenMpThreads single(1);  // of sgemm
   std::atomic<dnnl_status_t> status = dnnl_success;
-  const std::int64_t rows = s.batch * s.pixels();
+  const std::int64_t pixels = s.batch * s.pixels();
 #pragma omp parallel for num_threads(s.threads) schedule(static)
   for (int part = 0; part < s.threads; ++part) {
-    const std::int64_t first = rows * part / s.threads, last = rows * (part + 1) / s.threads;
-    for (std::int64_t row = first; row < last; row += kPixels) {
-      const std::int64_t count = std::min(kPixels, last - row);
-      const dnnl_status_t done =
-          dnnl_sgemm('N', 'N', count, s.channels, s.outputs, 1, dy + row * s.outputs, s.outputs, weight,
-                     s.channels, 0, dx + row * s.channels, s.channels);
+    const std::int64_t last = pixels * (part + 1) / s.threads;
+    for (std::int64_t pixel = pixels * part / s.threads; pixel < last; pixel += at_a_time) {
+      const dnnl_status_t done = body(pixel, std::min(at_a_time, last - pixel));
       if (done != dnnl_success) status = done;
     }
   }
   expect_success(status);
 }
 
+void run_forward(const Products& s, const float* x, const float* weight, const float* bias, float slope,
+                 float* y) {
+  const std::int64_t in = s.all_channels(), out = s.all_outputs();
+  // What is ended is still in the L2 cache.
+  const std::int64_t at_a_time =
+      std::clamp(l2_cache() / 2 / static_cast<std::int64_t>(sizeof(float)) / out, kFewestPixels, kPixels);
+  for_pixels(s, at_a_time, [&](std::int64_t pixel, std::int64_t count) {
+    dnnl_status_t status = dnnl_success;
+    for (std::int64_t group = 0; group < s.groups; ++group) {
+      const dnnl_status_t done = dnnl_sgemm(
+          'N', 'T', count, s.outputs, s.channels, 1, x + pixel * in + group * s.channels, in,
+          weight + group * s.group_values(), s.channels, 0, y + pixel * out + group * s.outputs, out);
+      if (done != dnnl_success) status = done;
+    }
+    end_forward(s, count, bias, slope, y + pixel * out);
+    return status;
+  });
+}
+
+/// Of all weights' rows, copied for sgemm; 0: they are read where they are.
+std::int64_t copied_weights(const Products& s) {
+  return shares_sets(s.channels) ? s.all_outputs() * padded(s.channels) : 0;
+}
+
+void run_backward_data(const Products& s, const float* dy, const float* weight, float* dx, float* copy) {
+  const std::int64_t in = s.all_channels(), out = s.all_outputs(), stride = padded(s.channels);
+  if (copied_weights(s) > 0) {
+#pragma omp parallel for num_threads(s.threads) schedule(static)
+    for (std::int64_t row = 0; row < out; ++row)
+      std::copy_n(weight + row * s.channels, s.channels, copy + row * stride);
+    weight = copy;
+  }
+  for_pixels(s, kPixels, [&](std::int64_t pixel, std::int64_t count) {
+    dnnl_status_t status = dnnl_success;
+    for (std::int64_t group = 0; group < s.groups; ++group) {
+      const dnnl_status_t done = dnnl_sgemm(
+          'N', 'N', count, s.channels, s.outputs, 1, dy + pixel * out + group * s.outputs, out,
+          weight + group * s.outputs * stride, stride, 0, dx + pixel * in + group * s.channels, in);
+      if (done != dnnl_success) status = done;
+    }
+    return status;
+  });
+}
+
+void forward_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
+                    const Tensor& weight, const Tensor& bias, double slope, Tensor& output) {
+  const Products sizes(geometry, input, output, context.device().threads());
+  context.run([sizes, x = input.data<float>(), w = weight.data<float>(),
+               b = detail::optional_data<float>(bias), slope = static_cast<float>(slope),
+               y = output.data<float>()] { run_forward(sizes, x, w, b, slope, y); });
+}
+
 void backward_data_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& grad_output,
                           const Tensor& weight, Tensor& grad_input) {
   const Products sizes(geometry, grad_input, grad_output, context.device().threads());
-  context.run([sizes, dy = grad_output.data<float>(), w = weight.data<float>(),
-               dx = grad_input.data<float>()] { run_backward_data(sizes, dy, w, dx); });
+  auto* copy = context.workspace_of<float>(copied_weights(sizes));
+  context.run([sizes, dy = grad_output.data<float>(), w = weight.data<float>(), dx = grad_input.data<float>(),
+               copy] { run_backward_data(sizes, dy, w, dx, copy); });
 }
 
 void backward_weight_on_cpu(Context& context, const ConvolutionGeometry& geometry, const Tensor& input,
@@ -261,8 +352,14 @@ void backward_weight_on_cpu(Context& context, const ConvolutionGeometry& geometr
                workspace] { run_backward_weight(sizes, x, dy, adds, dw, workspace); });
 }
 
+const Define define_forward(forward_by_products, DeviceKind::cpu, &forward_on_cpu);
 const Define define_backward_weight(backward_weight_by_products, DeviceKind::cpu, &backward_weight_on_cpu);
 const Define define_backward_data(backward_data_by_products, DeviceKind::cpu, &backward_data_on_cpu);
+
+/// Of a group, on the side that has fewer.
+std::int64_t fewest_channels(const ConvolutionGeometry& geometry) {
+  return std::min(geometry.in_channels, geometry.out_channels) / geometry.group;
+}
 
 }  // namespace
 
@@ -279,22 +376,28 @@ bool products_apply(const ConvolutionGeometry& geometry, const Tensor& input, co
          is_kernel_order(input) && is_kernel_order(output) && input.count() > 0 && output.count() > 0;
 }
 
+bool products_pay_forward(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output) {
+  return instruction_set() == InstructionSet::avx2 && geometry.group > 1 && is_product(geometry) &&
+         products_apply(geometry, input, output) && fewest_channels(geometry) >= 12;
+}
+
 bool products_pay_backward_data(const ConvolutionGeometry& geometry, const Tensor& input,
                                 const Tensor& output) {
-  return instruction_set() == InstructionSet::avx512 && is_product(geometry) && geometry.group == 1 &&
-         products_apply(geometry, input, output) &&
-         std::min(geometry.in_channels, geometry.out_channels) >= 64;
+  if (instruction_set() == InstructionSet::baseline || !is_product(geometry) ||
+      !products_apply(geometry, input, output))
+    return false;
+  if (geometry.group > 1) return products_pay_forward(geometry, input, output);
+  return fewest_channels(geometry) >= 64;
 }
 
 bool products_pay_backward_weight(const ConvolutionGeometry& geometry, const Tensor& input,
                                   const Tensor& output, int threads) {
-  constexpr std::int64_t kFewestPixels = 196;  // of one thread
+  constexpr std::int64_t kFewest = 196;  // pixels of one thread
   if (instruction_set() == InstructionSet::baseline || !products_apply(geometry, input, output)) return false;
   const Products s(geometry, input, output, threads);
-  if (s.batch / s.shares() * s.pixels() < kFewestPixels) return false;
-  // With AVX2 oneDNN's are as fast, but not in groups.
+  if (s.batch / s.shares() * s.pixels() < kFewest) return false;
   if (s.direct && instruction_set() == InstructionSet::avx2)
-    return s.groups > 1 && s.rows() >= 12 && s.columns() >= 16;
+    return s.rows() >= 12 && s.columns() >= (s.groups > 1 ? 16 : 48);
   if (s.direct) return s.groups == 1 ? s.rows() >= 16 : s.rows() >= 12 && s.columns() >= 48;
   // Gathering costs what it does for any kernel; oneDNN's are slow where neighbours in the image are not used
   // together, or rows are short.

@@ -1,10 +1,10 @@
-// Gradients of convolutions as matrix products, for channels-last f32 images: those of 1 x 1 convolutions,
-// whose images are the factors as they are (in groups that of the weights only), and of the weights of
-// strided ones, whose inputs are gathered into columns.
+// Convolutions as matrix products, for channels-last f32 images: 1 x 1 convolutions, whose images are the
+// factors as they are, in all three passes; and the gradient of the weights of others, for which inputs are
+// gathered into columns.
 //
 // For the gradient of the weights oneDNN's kernels transpose both factors in small pieces first, which costs
 // up to half of their time; its GEMM packs larger ones. For that of the input they want the weights in
-// another order.
+// another order. In groups (ShuffleNet) they leave a part of their vectors empty.
 #pragma once
 
 #include "banyan/ops/convolution.hpp"
@@ -19,15 +19,20 @@ bool products_apply(const ConvolutionGeometry& geometry, const Tensor& input, co
 /// instruction set: measurements could differ between runs, and results would not be bit-identical.
 bool products_pay_backward_weight(const ConvolutionGeometry& geometry, const Tensor& input,
                                   const Tensor& output, int threads);
-/// The same; only where the images are the factors as they are, in one group.
+/// The same; only where is_product.
+bool products_pay_forward(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& output);
 bool products_pay_backward_data(const ConvolutionGeometry& geometry, const Tensor& input,
                                 const Tensor& output);
 
+/// Where is_product and products_apply. Ends with a ReLU of that slope; 1: with none.
+inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input, const Tensor& weight,
+                               const Tensor& bias, double slope, Tensor& output)>
+    forward_by_products{"forward_by_products"};
 /// `adds`: to grad_weight, as Convolution::backward_weight does; otherwise overwrites it.
 inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& input,
                                const Tensor& grad_output, bool adds, Tensor& grad_weight)>
     backward_weight_by_products{"backward_weight_by_products"};
-/// Where is_product and products_apply, in one group.
+/// Where is_product and products_apply.
 inline constinit Operator<void(const ConvolutionGeometry& geometry, const Tensor& grad_output,
                                const Tensor& weight, Tensor& grad_input)>
     backward_data_by_products{"backward_data_by_products"};

@@ -33,7 +33,6 @@ struct Tile<8> {  // AVX2: 15 of 16 registers
 };
 constexpr int kDots = 8;  ///< dot products at a time
 
-constexpr std::int64_t kMostSums = std::int64_t{1} << 20;  ///< of a thread, with AVX2
 constexpr int kMostPositions = 8;  ///< of the kernel at a time: more addresses would not stay in registers
 constexpr std::int64_t kRowsAtATime = 8;  ///< of output pixels
 
@@ -488,8 +487,10 @@ bool rows_pay_backward_weight(const ConvolutionGeometry& geometry, const Tensor&
       if (taps(geometry) == 1) return in <= 64;
       return in <= 16 || (rest > 0 && rest <= (in <= 32 ? 4 : 2));
     case InstructionSet::avx2:
-      // Every thread has sums of all weights.
-      return taps(geometry) > 1 && taps(geometry) * in * geometry.out_channels <= kMostSums;
+      // Every thread has sums of all weights, which should leave room in the cache.
+      return taps(geometry) > 1 &&
+             taps(geometry) * in * geometry.out_channels * static_cast<std::int64_t>(sizeof(float)) <=
+                 l2_cache() / 4;
     case InstructionSet::baseline:
       break;
   }

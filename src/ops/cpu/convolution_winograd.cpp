@@ -1110,7 +1110,7 @@ std::optional<WinogradTile> winograd_tile(WinogradPass pass, const ConvolutionGe
                                                                                    : most;
   if (pairs > (pixels < worth ? 256 * 512 : many)) return std::nullopt;
   if (is_wide) return wide_of_2;
-  const std::int64_t near = is_avx2 ? (is_forward || depth > 1 ? 256 * 256 : most)
+  const std::int64_t near = is_avx2                                 ? (depth > 1 ? 256 * 256 : most)
                             : pass == WinogradPass::backward_weight ? 256 * 256
                                                                     : 128 * 256;
   if (large < small && (pairs <= near || (is_big && (pairs <= 2 * most || !is_forward)))) return of_4;

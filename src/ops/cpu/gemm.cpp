@@ -1,13 +1,16 @@
 // Matrix products on CPU devices: f32 by oneDNN (with the device's OpenMP threads), f64 by OpenBLAS in blocks
-// of rows. The division into blocks depends only on the sizes and the device's threads. bf16 matrices go to
-// oneDNN unchanged where it multiplies in bf16, otherwise as f32 in scratch memory.
+// of rows, f32 with AVX2 in blocks of columns where rows are to be copied (copied_rows.hpp). The division
+// into blocks depends only on the sizes and the device's threads. bf16 matrices go to oneDNN unchanged where
+// it multiplies in bf16, otherwise as f32 in scratch memory.
 #include <cblas.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "banyan/ops/basic.hpp"
 #include "ops/common/checks.hpp"
+#include "ops/cpu/copied_rows.hpp"
 #include "ops/cpu/gemm_bf16.hpp"
 #include "ops/cpu/openmp_threads.hpp"
 #include "ops/cpu/round_to_bf16.hpp"
@@ -23,7 +26,7 @@ struct Matrices {
   T* c;
   int threads;
   Math math;
-  void* scratch;  ///< for factors in bf16; null with full math
+  void* scratch;  ///< for factors in bf16, or blocks of copies
 
   std::int64_t a_stride() const { return shape.transpose_a ? shape.m : shape.k; }
   std::int64_t b_stride() const { return shape.transpose_b ? shape.k : shape.n; }
@@ -36,8 +39,67 @@ void scale_only(const Matrices<T>& of) {
   for (std::int64_t i = 0; i < count; ++i) of.c[i] = of.beta == 0 ? T(0) : of.beta * of.c[i];
 }
 
+void expect_success(dnnl_status_t status, const GemmShape& s) {
+  if (status != dnnl_success)
+    runtime_failure("gemm: oneDNN failed with status ", static_cast<int>(status), " for ", s.m, " x ", s.n,
+                    " x ", s.k);
+}
+
+/// Of B, and of A if its rows are those of its transpose: k x n and k x m.
+struct CopiedBlocks {
+  static constexpr std::int64_t kRows = 256, kColumns = 256;
+  const GemmShape& s;
+
+  /// Not for few rows of the result, or few of A and B, which are read where they lie soon enough.
+  bool pay() const {
+    return !s.transpose_b && shares_sets(s.n) && s.m >= (s.n % 1024 == 0 ? 16 : 64) &&
+           s.k >= (s.transpose_a ? kRows : kRows / 2);
+  }
+  std::int64_t copied_a() const { return s.transpose_a && shares_sets(s.m) ? padded(s.m) : 0; }
+  std::int64_t floats() const { return kRows * (padded(kColumns) + copied_a()); }  ///< of a thread
+};
+
+/// Floats that a product with f32 factors needs for them.
+std::int64_t copies_of(const GemmShape& shape, int threads) {
+  const CopiedBlocks blocks{shape};
+  return blocks.pay() ? threads * blocks.floats() : 0;
+}
+
+/// The product with f32 factors, each thread with columns of the result.
+void multiply_copies(const Matrices<float>& of) {
+  const GemmShape& s = of.shape;
+  const CopiedBlocks copied{s};
+  const OpenMpThreads single(1);  // of sgemm
+  std::atomic<dnnl_status_t> status = dnnl_success;
+  const std::int64_t blocks =
+      std::max<std::int64_t>(of.threads, (s.n + CopiedBlocks::kColumns - 1) / CopiedBlocks::kColumns);
+#pragma omp parallel for num_threads(of.threads) schedule(static)
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    float* const b = static_cast<float*>(of.scratch) + omp_get_thread_num() * copied.floats();
+    float* const a = b + CopiedBlocks::kRows * padded(CopiedBlocks::kColumns);
+    const std::int64_t first = s.n * block / blocks, width = s.n * (block + 1) / blocks - first;
+    for (std::int64_t k = 0; k < s.k; k += CopiedBlocks::kRows) {
+      const std::int64_t count = std::min(CopiedBlocks::kRows, s.k - k);
+      copy_rows(count, width, of.b + k * s.n + first, s.n, b, padded(width));
+      const float* from = of.a + (s.transpose_a ? k * s.m : k);
+      std::int64_t stride = of.a_stride();
+      if (copied.copied_a() > 0) {
+        copy_rows(count, s.m, from, s.m, a, copied.copied_a());
+        from = a;
+        stride = copied.copied_a();
+      }
+      const dnnl_status_t done =
+          dnnl_sgemm(s.transpose_a ? 'T' : 'N', 'N', s.m, width, count, of.alpha, from, stride, b,
+                     padded(width), k == 0 ? of.beta : 1, of.c + first, s.n);
+      if (done != dnnl_success) status = done;
+    }
+  }
+  expect_success(status, s);
+}
+
 void multiply_matrices(const Matrices<float>& of) {
   const GemmShape& s = of.shape;
+  if (of.math == Math::full && CopiedBlocks{s}.pay()) return multiply_copies(of);
   const OpenMpThreads threads(of.threads);
   if (of.math == Math::bf16) return multiply_bf16(s, {}, of.alpha, of.a, of.b, of.beta, of.c, of.scratch);
   const float *a = of.a, *b = of.b;
@@ -50,9 +112,7 @@ void multiply_matrices(const Matrices<float>& of) {
   }
   const dnnl_status_t status = dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k,
                                           of.alpha, a, of.a_stride(), b, of.b_stride(), of.beta, of.c, s.n);
-  if (status != dnnl_success)
-    runtime_failure("gemm: oneDNN failed with status ", static_cast<int>(status), " for ", s.m, " x ", s.n,
-                    " x ", s.k);
+  expect_success(status, s);
 }
 
 /// OpenBLAS runs only on the calling thread: inside a parallel region by default, outside because of
@@ -123,9 +183,9 @@ void gemm_with_bf16(Context& context, const GemmShape& shape, double alpha, cons
     return;
   }
   Widened wide_a(a), wide_b(b), wide_c(c);
-  const std::int64_t rounded = math == Math::full ? 0 : wide_a.count + wide_b.count;
+  const std::int64_t factors = math == Math::full ? copies_of(shape, threads) : wide_a.count + wide_b.count;
   float* scratch =
-      context.workspace_of<float>(wide_a.scratch() + wide_b.scratch() + wide_c.scratch() + rounded);
+      context.workspace_of<float>(wide_a.scratch() + wide_b.scratch() + wide_c.scratch() + factors);
   scratch = wide_c.place(wide_b.place(wide_a.place(scratch)));
   const Matrices<float> of{shape,
                            static_cast<float>(alpha),
@@ -157,11 +217,13 @@ void gemm_on_cpu(Context& context, const GemmShape& shape, double alpha, const T
   if (a.dtype() == DType::bf16 || b.dtype() == DType::bf16 || c.dtype() == DType::bf16)
     return gemm_with_bf16(context, shape, alpha, a, b, beta, c);
   dispatch_float(c.dtype(), "gemm", [&]<class T>() {
-    const Math math = std::is_same_v<T, float> ? context.device().math() : Math::full;
-    const std::int64_t factors = shape.m * shape.k + shape.k * shape.n;
-    void* scratch = math == Math::bf16          ? context.workspace(bf16_scratch(shape))
-                    : math == Math::bf16_in_f32 ? context.workspace_of<float>(factors)
-                                                : nullptr;
+    constexpr bool kIsF32 = std::is_same_v<T, float>;
+    const Math math = kIsF32 ? context.device().math() : Math::full;
+    const std::int64_t factors = math == Math::bf16_in_f32 ? shape.m * shape.k + shape.k * shape.n
+                                 : kIsF32                  ? copies_of(shape, context.device().threads())
+                                                           : 0;
+    void* scratch =
+        math == Math::bf16 ? context.workspace(bf16_scratch(shape)) : context.workspace_of<float>(factors);
     const Matrices<T> of{shape,       static_cast<T>(alpha), static_cast<T>(beta),       a.data<T>(),
                          b.data<T>(), c.data<T>(),           context.device().threads(), math,
                          scratch};
