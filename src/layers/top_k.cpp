@@ -28,6 +28,9 @@ class TopKLayer : public Layer {
     if (input.axes() < 2) refuse("the input needs a batch and values; it is ", input.to_string());
     over_ = settings().across_channels() ? ops::Channels{input[0], input[1], input.count(2)}
                                          : ops::Channels{input[0], input.count(1), 1};
+    constexpr std::int64_t kMostPlaces = std::int64_t{1} << 24;  // the integers that f32 holds
+    if (over_.channels > kMostPlaces)
+      refuse("a sample may have ", kMostPlaces, " values at most; it has ", over_.channels);
     if (kept() > over_.channels)
       refuse("k ", settings().k(), phase_is_test() ? " times a" : "", " exceeds the ", over_.channels,
              settings().across_channels() ? " channels" : " values of a sample");

@@ -305,8 +305,8 @@ void take_memory(long kilobytes, long block) {
     taken.emplace_back(static_cast<std::size_t>(block) * 1024, 'x');
 }
 
-/// As feed() from a copy of this process, since targets leave threads and files for their process's end: what
-/// the threads hold would look leaked in a Copy made later.
+/// As feed() from a copy of this process, since targets leave threads running and files open until the
+/// process ends: what the threads hold would look leaked in a Copy made later.
 void feed_apart(const Target& target, const Options& options) {
   std::fflush(stdout);
   const pid_t process = ::fork();
@@ -316,8 +316,8 @@ void feed_apart(const Target& target, const Options& options) {
     std::exit(0);
   }
   int status = 0;
-  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
-  }
+  while (::waitpid(process, &status, 0) < 0)
+    if (errno != EINTR) fault(std::strerror(errno));
   if (status != 0) fault(std::string(target.name) + " has failed");
 }
 

@@ -1628,12 +1628,14 @@ TEST(ConvolutionProducts, MatchTheReferenceOnAnyTeam) {
       {"volume", 5, {4, 6, 5}, {{3, 2, 3}, {1, 2, 1}, {1, 0, 1}, {1, 1, 2}, 1, 60, 33}},
       {"groups, wide input", 5, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 2, 1040, 40}},
       {"groups, wide output", 5, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 3, 60, 90}},
-      // Rows a multiple of 512 bytes apart, which AVX2's copies; more pixels and columns than at a time.
+      // Rows a multiple of 512 bytes apart, which are copied with AVX2; more pixels and columns than at a
+      // time.
       {"apart, wide input", 9, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 640, 128}},
       {"apart, wide output", 9, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 96, 640}},
       {"apart, few outputs", 9, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 1024, 12}},
       {"apart, strided", 5, {9, 10}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, 128, 128}},
       {"apart, groups", 5, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 2, 256, 40}},
+      {"many pixels", 5, {31, 29}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 2, 24, 26}},  // than at a time
   };
   for (const Case& c : shapes)
     for (const int threads : {1, 2, 3, 4, 6}) {
@@ -1656,6 +1658,16 @@ TEST(ConvolutionProducts, MatchTheReferenceOnAnyTeam) {
         Tensor dx = team.images(c.input_shape(), 4), expected_dx = team.images(c.input_shape(), 5);
         ops::make_reference_convolution(c.geometry)->backward_data(context, dy, before, expected_dx);
         ops::backward_data_by_products(context, c.geometry, dy, before, dx);
+        Tensor y = team.images(c.output_shape(), 4), expected_y = team.images(c.output_shape(), 5);
+        const Tensor bias = team.weights({c.geometry.out_channels}, 6);
+        const auto reference = ops::make_reference_convolution(c.geometry);
+        reference->forward(context, x, before, bias, expected_y);
+        ops::forward_by_products(context, c.geometry, x, before, bias, -0.25, y);
+        const double of_sums = static_cast<double>(c.geometry.in_channels + 4) * 0x1p-23;
+        for (std::int64_t o = 0; o < y.count(); ++o) {
+          const float plain = expected_y.data<float>()[o];
+          ASSERT_NEAR(y.data<float>()[o], plain > 0 ? plain : -0.25F * plain, of_sums) << o;
+        }
         const double rounding = static_cast<double>(c.geometry.out_channels + 4) * 0x1p-23;
         for (std::int64_t i = 0; i < dx.count(); ++i)
           ASSERT_NEAR(dx.data<float>()[i], expected_dx.data<float>()[i], rounding) << i;

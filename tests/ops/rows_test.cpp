@@ -159,7 +159,7 @@ TEST_P(Rows, Largest) {
   }
 }
 
-TEST_P(Rows, LargestPutsWhatIsNoNumberFirst) {
+TEST_P(Rows, LargestPutsNaNFirst) {
   const double none = std::nan("");
   const Tensor x = make({12}, {1, 5, none, 2, 5, 0, 3, none, 9, 3, 9, none});  // 6 channels at 2 positions
   for (const int ranks : {1, 3}) {
@@ -173,7 +173,7 @@ TEST_P(Rows, LargestPutsWhatIsNoNumberFirst) {
 
 TEST_P(Rows, ReduceParts) {
   using Kind = ops::PartReduction::Kind;
-  const Channels over{3, 7, 50};
+  const Channels over{3, 7, 550};  // more positions than at a time
   const std::int64_t n = over.outer * over.channels * over.inner;
   const Values x = rounded(random_values(n, 1)), dy = rounded(random_values(over.outer * 2 * over.inner, 2));
   const Tensor input = make({n}, x), gradient = make({over.outer * 2 * over.inner}, dy);

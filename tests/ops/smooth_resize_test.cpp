@@ -64,15 +64,20 @@ TEST_P(SmoothResize, FollowsItsDefinitionForwardAndBackward) {
   struct Sizes {
     std::int64_t height, width;
     ops::SmoothAxis rows, columns;
+    std::int64_t channels = 3;
   };
-  const std::int64_t kTall = 9, kWide = 13, kPlanes = 6;
-  for (const Sizes& to : {Sizes{4, 3, {3.0 / 8, 0}, {2.0 / 12, 0}}, Sizes{12, 25, {11.0 / 8, 0}, {2, 0}},
-                          Sizes{9, 5, {1, 0}, {0.4, 1.25}}, Sizes{2, 2, {0.001, 0}, {1.0 / 12, 0}}}) {
-    const Shape in{2, 3, kTall, kWide}, out{2, 3, to.height, to.width};
+  const std::int64_t kTall = 9, kWide = 13;
+  for (const Sizes& to :
+       {Sizes{4, 3, {3.0 / 8, 0}, {2.0 / 12, 0}}, Sizes{4, 3, {3.0 / 8, 0}, {2.0 / 12, 0}, 19},
+        Sizes{12, 25, {11.0 / 8, 0}, {2, 0}}, Sizes{12, 25, {11.0 / 8, 0}, {2, 0}, 5},
+        Sizes{9, 5, {1, 0}, {0.4, 1.25}}, Sizes{2, 2, {0.001, 0}, {1.0 / 12, 0}},
+        Sizes{30, 21, {1, -10}, {0.5, 7.5}}}) {  // outputs on both sides of the image
+    const std::int64_t planes = 2 * to.channels;
+    const Shape in{2, to.channels, kTall, kWide}, out{2, to.channels, to.height, to.width};
     const std::vector<double> x = rounded(random_values(in.count(), 1)),
                               dy = rounded(random_values(out.count(), 2));
     std::vector<double> y;
-    for (std::int64_t plane = 0; plane < kPlanes; ++plane) {
+    for (std::int64_t plane = 0; plane < planes; ++plane) {
       const auto first = x.begin() + static_cast<std::ptrdiff_t>(plane * kTall * kWide);
       const std::vector<double> one = resized_plane(std::vector<double>(first, first + kTall * kWide), kTall,
                                                     to.rows, to.height, to.columns, to.width);
@@ -84,7 +89,7 @@ TEST_P(SmoothResize, FollowsItsDefinitionForwardAndBackward) {
       std::vector<double> unit(static_cast<std::size_t>(kTall * kWide), 0);
       unit[static_cast<std::size_t>(pixel)] = 1;
       const std::vector<double> seen = resized_plane(unit, kTall, to.rows, to.height, to.columns, to.width);
-      for (std::int64_t plane = 0; plane < kPlanes; ++plane)
+      for (std::int64_t plane = 0; plane < planes; ++plane)
         for (std::size_t k = 0; k < seen.size(); ++k)
           dx[static_cast<std::size_t>(plane * kTall * kWide + pixel)] +=
               seen[k] * dy[static_cast<std::size_t>(plane) * seen.size() + k];
@@ -98,6 +103,22 @@ TEST_P(SmoothResize, FollowsItsDefinitionForwardAndBackward) {
       expect_near(values(gradient), dx, 512 * epsilon());
     }
   }
+}
+
+/// A pixel that is not finite shows where it has a part only, and so does a gradient.
+TEST_P(SmoothResize, LeavesPixelsWithoutPartAlone) {
+  const ops::SmoothAxis same, half{0.5, 0};
+  const Shape in{1, 1, 8, 9}, out{1, 1, 8, 5};
+  std::vector<double> x(72, 1), dy(40, 1);
+  x[3 * 9 + 4] = dy[3 * 5 + 2] = INFINITY;
+  Tensor output = empty(out), gradient = empty(in);
+  const Tensor input = make(in, x), above = make(out, dy);
+  ops::smooth_resize(context(), same, half, input, output);
+  ops::smooth_resize_backward(context(), same, half, above, gradient);
+  const std::vector<double> y = values(output), dx = values(gradient);
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isfinite(y[i]), i != 17) << i;
+  // Column 4 of the image has the weight 1 / 2 for column 2 of the output, its neighbours 1 / 4.
+  for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_EQ(std::isfinite(dx[i]), i < 30 || i > 32) << i;
 }
 
 BANYAN_ON_ALL_DEVICES(SmoothResize);

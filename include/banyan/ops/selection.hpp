@@ -7,7 +7,7 @@
 namespace banyan::ops {
 
 /// The `k` largest of the channels at each position, the largest first; of equal ones the later channel
-/// first, and what is no number before all. places[outer, rank, inner]: their channels; values: the same for
+/// first, and NaN before all. places[outer, rank, inner]: their channels; values: the same for
 /// what they hold. Either may be undefined. `stride`: elements from one outer index to the next in both
 /// results, at least k * inner.
 inline constinit Operator<void(const Tensor& x, const Channels& over, int k, std::int64_t stride,

@@ -38,7 +38,7 @@ struct Planes {
                          : (at.sample * channels + at.channel) * pixels;
   }
   BANYAN_HOST_DEVICE std::int64_t step() const { return channels_last ? channels : 1; }
-  /// What lies in memory one after another, in pixels of step() numbers: samples, or planes if contiguous.
+  /// How many images lie one after another, with pixels of step() numbers: samples, or planes if contiguous.
   std::int64_t images(const Tensor& x) const { return x.shape()[0] * (channels_last ? 1 : channels); }
   /// From a pixel to that of the next channel.
   BANYAN_HOST_DEVICE std::int64_t next(std::int64_t pixels) const { return channels_last ? 1 : pixels; }

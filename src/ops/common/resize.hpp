@@ -91,8 +91,11 @@ struct ResizeBackward {
       const std::int64_t end = w.last_output(column);
       for (std::int64_t r = h.first_output(row); r < h.last_output(row); ++r) {
         const A share = h.template weight<A>(row, r);
-        for (std::int64_t c = w.first_output(column); c < end; ++c)
-          sum += share * w.template weight<A>(column, c) * plane[(r * w.output + c) * planes.step()];
+        for (std::int64_t c = w.first_output(column); c < end; ++c) {
+          // An output that the pixel has no part in may be infinite.
+          const A weight = share * w.template weight<A>(column, c);
+          if (weight != A(0)) sum += weight * plane[(r * w.output + c) * planes.step()];
+        }
       }
     }
     dx[i] = static_cast<T>(sum);

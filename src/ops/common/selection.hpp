@@ -1,5 +1,5 @@
-// Largest values along an axis, for every back end (see backend.hpp). Selecting needs no memory: the next
-// largest is the largest of those that come after the one before it.
+// Largest values along an axis (see backend.hpp); CPU devices have loops of their own for most of it.
+// Selecting needs no memory: the next largest is the largest of those that come after the one before it.
 #pragma once
 
 #include "banyan/ops/selection.hpp"
@@ -15,7 +15,7 @@ struct Line {
   const T* x;  ///< channel 0
   std::int64_t inner, first, end;
 
-  /// Whether channel a comes before channel b: larger, or equal and later. What is no number comes first.
+  /// Whether channel a comes before channel b: larger, or equal and later. NaN comes first.
   BANYAN_HOST_DEVICE bool before(std::int64_t a, std::int64_t b) const {
     const T left = x[a * inner], right = x[b * inner];
     if (left > right) return true;

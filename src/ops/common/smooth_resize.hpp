@@ -1,4 +1,4 @@
-// Resizing with smoothing: one pixel of the output per index forward, one of the input backward.
+// Resizing with smoothing, on GPUs one pixel of the output per index forward, one of the input backward.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 namespace banyan::ops {
 namespace detail {
 
-/// Along one axis, from `input` to `output` pixels. To ResizeBackward a ResizeAxis.
+/// Along one axis, from `input` to `output` pixels. ResizeBackward uses it like a ResizeAxis.
 struct SmoothLine {
   std::int64_t input, output;
   double scale, crop;
@@ -23,52 +23,53 @@ struct SmoothLine {
   SmoothLine(std::int64_t from, std::int64_t to, const SmoothAxis& axis)
       : input(from), output(to), scale(axis.scale), crop(axis.crop) {
     radius = scale < 1 ? 1 / (scale < 0.01 ? 0.01 : scale) : 1;
-    reach = static_cast<std::int64_t>(radius);
+    reach = static_cast<std::int64_t>(std::ceil(radius)) - 1;
     const auto whole = static_cast<double>(reach);
     sum = (2 * whole + 1) * radius - whole * (whole + 1);
   }
-  /// Pixel o of y shows the point `part` of the way from pixel `low` of x to the next one.
-  struct Point {
-    std::int64_t low;
+  /// What an output is made of: a point `part` of the way from pixel `low` of x to the next one, and so the
+  /// pixels [first, last), each with a positive weight.
+  struct Taps {
+    std::int64_t low, first, last;
     double part;
   };
-  BANYAN_HOST_DEVICE Point point(std::int64_t o) const {
-    const auto last = static_cast<double>(input - 1);
+  BANYAN_HOST_DEVICE Taps taps(std::int64_t o) const {
+    const auto end = static_cast<double>(input - 1);
     double at = static_cast<double>(o) / scale + crop;
-    at = at > 0 ? at < last ? at : last : 0;
+    at = at > 0 ? at < end ? at : end : 0;
     const auto low = static_cast<std::int64_t>(at);
-    return {low, at - static_cast<double>(low)};
+    const double part = at - static_cast<double>(low);
+    const std::int64_t first = low - reach, last = low + 1 + reach + (part > 0 ? 1 : 0);
+    return {low, first > 0 ? first : 0, last < input ? last : input, part};
   }
-  /// The pixels of x that output o is made of.
-  BANYAN_HOST_DEVICE std::int64_t first_input(std::int64_t o) const {
-    const std::int64_t first = point(o).low - reach;
-    return first > 0 ? first : 0;
+  /// That of pixel i, which goes on beyond the image if it is an outer one. The weights of an output add up
+  /// to `sum`.
+  BANYAN_HOST_DEVICE double weight(std::int64_t i, const Taps& taps) const {
+    const std::int64_t from = i == 0 ? taps.low - reach : i, to = i == input - 1 ? taps.low + 1 + reach : i;
+    double total = 0;
+    for (std::int64_t pixel = from; pixel <= to; ++pixel)
+      total += (1 - taps.part) * weight_at(pixel - taps.low) + taps.part * weight_at(pixel - taps.low - 1);
+    return total;
   }
-  BANYAN_HOST_DEVICE std::int64_t last_input(std::int64_t o) const {
-    const std::int64_t last = point(o).low + 2 + reach;
-    return last < input ? last : input;
-  }
-  /// The outputs that pixel i of x can reach.
+
+  BANYAN_HOST_DEVICE std::int64_t in_part(std::int64_t pixel) const { return pixel; }
+  /// First and one past the last of the outputs that pixel i of x can reach; not all of them need to.
   BANYAN_HOST_DEVICE std::int64_t first_output(std::int64_t i) const {
-    const double first = std::floor((static_cast<double>(i - reach - 2) - crop) * scale);
+    if (i <= reach + 1) return 0;
+    const double first = std::floor((static_cast<double>(i - reach - 1) - crop) * scale);
     return first > 0 ? first < static_cast<double>(output) ? static_cast<std::int64_t>(first) : output : 0;
   }
   BANYAN_HOST_DEVICE std::int64_t last_output(std::int64_t i) const {
-    if (i + reach + 2 >= input) return output;
-    const double last = std::ceil((static_cast<double>(i + reach + 2) - crop) * scale) + 1;
+    if (i + reach + 1 >= input - 1) return output;
+    const double last = std::ceil((static_cast<double>(i + reach + 1) - crop) * scale) + 1;
     return last > 0 ? last < static_cast<double>(output) ? static_cast<std::int64_t>(last) : output : 0;
   }
-  /// What pixel i of x, which goes on beyond the image if it is an outer one, contributes to output o.
+  /// What pixel i contributes to output o.
   template <class A>
   BANYAN_HOST_DEVICE A weight(std::int64_t i, std::int64_t o) const {
-    const Point at = point(o);
-    const std::int64_t from = i == 0 ? at.low - reach : i, to = i == input - 1 ? at.low + 1 + reach : i;
-    double total = 0;
-    for (std::int64_t pixel = from; pixel <= to; ++pixel)
-      total += (1 - at.part) * weight_at(pixel - at.low) + at.part * weight_at(pixel - at.low - 1);
-    return static_cast<A>(total / sum);
+    const Taps of = taps(o);
+    return i < of.first || i >= of.last ? A(0) : static_cast<A>(weight(i, of) / sum);
   }
-  BANYAN_HOST_DEVICE std::int64_t in_part(std::int64_t pixel) const { return pixel; }
 
  private:
   BANYAN_HOST_DEVICE double weight_at(std::int64_t distance) const {
@@ -89,16 +90,16 @@ struct SmoothResize {
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
     const PlanePosition at = over.locate(i, over.h.output, over.w.output);
     const T* const plane = x + over.base(at, over.h.input * over.w.input);
+    const SmoothLine::Taps rows = over.h.taps(at.row), columns = over.w.taps(at.column);
     double sum = 0;
-    for (std::int64_t row = over.h.first_input(at.row); row < over.h.last_input(at.row); ++row) {
+    for (std::int64_t row = rows.first; row < rows.last; ++row) {
       double of_row = 0;
-      for (std::int64_t column = over.w.first_input(at.column); column < over.w.last_input(at.column);
-           ++column)
-        of_row += over.w.weight<double>(column, at.column) *
+      for (std::int64_t column = columns.first; column < columns.last; ++column)
+        of_row += over.w.weight(column, columns) *
                   static_cast<double>(plane[(row * over.w.input + column) * over.step()]);
-      sum += over.h.weight<double>(row, at.row) * of_row;
+      sum += over.h.weight(row, rows) * of_row;
     }
-    y[i] = static_cast<T>(sum);
+    y[i] = static_cast<T>(sum / (over.h.sum * over.w.sum));
   }
 };
 

@@ -20,7 +20,7 @@ class AxisWeights {
     std::int64_t weights;
   };
 
-  /// The next pixel, whose weights follow: the first is that of pixel `first`.
+  /// Starts the next pixel's run at pixel `first`; add() appends its weights.
   void begin(std::int64_t first) {
     runs_.push_back({first, first, static_cast<std::int64_t>(weights_.size())});
   }
@@ -65,7 +65,7 @@ void weigh_rows(const AxisWeights<A>& rows, const typename AxisWeights<A>::Run& 
   }
 }
 
-/// And of its pixels, for each pixel of a row of y.
+/// Each pixel of a row of y: the weighted sum of a run of the pixels in `sums`.
 template <class T, class A>
 void weigh_columns(std::int64_t channels, const AxisWeights<A>& columns, const A* sums, T* y) {
   for (const auto& column : columns.runs()) {

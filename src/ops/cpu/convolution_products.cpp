@@ -74,7 +74,8 @@ struct Products {
   int shares() const { return threads / divisions; }  ///< of the images
   std::int64_t first_image(int share) const { return batch * share / shares(); }
   std::int64_t first_column(int division) const { return columns() * division / divisions; }
-  /// Are columns gathered, or rows that sgemm would read badly copied? Not where few products pay for it.
+  /// Are columns gathered, or rows that sgemm would read badly copied? Not worth it for few rows of the
+  /// result.
   bool gathers() const {
     return !direct ||
            (groups == 1 && shares_sets(columns()) && (rows() >= kFewestRows || columns() % 512 == 0));
@@ -285,7 +286,7 @@ void for_pixels(const Products& s, std::int64_t at_a_time, const Body& body) {
 void run_forward(const Products& s, const float* x, const float* weight, const float* bias, float slope,
                  float* y) {
   const std::int64_t in = s.all_channels(), out = s.all_outputs();
-  // What is ended is still in the L2 cache.
+  // So that the bias and the ReLU find a block still in the L2 cache.
   const std::int64_t at_a_time =
       std::clamp(l2_cache() / 2 / static_cast<std::int64_t>(sizeof(float)) / out, kFewestPixels, kPixels);
   for_pixels(s, at_a_time, [&](std::int64_t pixel, std::int64_t count) {
@@ -392,10 +393,10 @@ bool products_pay_backward_data(const ConvolutionGeometry& geometry, const Tenso
 
 bool products_pay_backward_weight(const ConvolutionGeometry& geometry, const Tensor& input,
                                   const Tensor& output, int threads) {
-  constexpr std::int64_t kFewest = 196;  // pixels of one thread
+  constexpr std::int64_t kFewestOfThread = 196;  // pixels
   if (instruction_set() == InstructionSet::baseline || !products_apply(geometry, input, output)) return false;
   const Products s(geometry, input, output, threads);
-  if (s.batch / s.shares() * s.pixels() < kFewest) return false;
+  if (s.batch / s.shares() * s.pixels() < kFewestOfThread) return false;
   if (s.direct && instruction_set() == InstructionSet::avx2)
     return s.rows() >= 12 && s.columns() >= (s.groups > 1 ? 16 : 48);
   if (s.direct) return s.groups == 1 ? s.rows() >= 16 : s.rows() >= 12 && s.columns() >= 48;

@@ -45,53 +45,54 @@ void expect_success(dnnl_status_t status, const GemmShape& s) {
                     " x ", s.k);
 }
 
-/// Of B, and of A if its rows are those of its transpose: k x n and k x m.
+/// Blocks of B (k x n), and of a transposed A (k x m), that each thread copies for its columns of the result.
 struct CopiedBlocks {
   static constexpr std::int64_t kRows = 256, kColumns = 256;
   const GemmShape& s;
+  int threads;
 
-  /// Not for few rows of the result, or few of A and B, which are read where they lie soon enough.
+  /// Not worth it for small products, nor where a thread has few columns; a copy of A must not be large.
   bool pay() const {
     return !s.transpose_b && shares_sets(s.n) && s.m >= (s.n % 1024 == 0 ? 16 : 64) &&
-           s.k >= (s.transpose_a ? kRows : kRows / 2);
+           s.k >= (s.transpose_a ? kRows : kRows / 2) && s.n / threads >= kColumns / 2 &&
+           copied_a() <= 16 * 1024;
   }
   std::int64_t copied_a() const { return s.transpose_a && shares_sets(s.m) ? padded(s.m) : 0; }
   std::int64_t floats() const { return kRows * (padded(kColumns) + copied_a()); }  ///< of a thread
+  /// As many for every thread.
+  std::int64_t blocks() const { return threads * ((s.n + threads * kColumns - 1) / (threads * kColumns)); }
 };
 
 /// Floats that a product with f32 factors needs for them.
 std::int64_t copies_of(const GemmShape& shape, int threads) {
-  const CopiedBlocks blocks{shape};
+  const CopiedBlocks blocks{shape, threads};
   return blocks.pay() ? threads * blocks.floats() : 0;
 }
 
 /// The product with f32 factors, each thread with columns of the result.
-void multiply_copies(const Matrices<float>& of) {
+void multiply_copies(const Matrices<float>& of, const CopiedBlocks& copied) {
   const GemmShape& s = of.shape;
-  const CopiedBlocks copied{s};
   const OpenMpThreads single(1);  // of sgemm
   std::atomic<dnnl_status_t> status = dnnl_success;
-  const std::int64_t blocks =
-      std::max<std::int64_t>(of.threads, (s.n + CopiedBlocks::kColumns - 1) / CopiedBlocks::kColumns);
+  const std::int64_t blocks = copied.blocks(), a_stride = copied.copied_a();
 #pragma omp parallel for num_threads(of.threads) schedule(static)
-  for (std::int64_t block = 0; block < blocks; ++block) {
-    float* const b = static_cast<float*>(of.scratch) + omp_get_thread_num() * copied.floats();
+  for (int thread = 0; thread < of.threads; ++thread) {
+    float* const b = static_cast<float*>(of.scratch) + thread * copied.floats();
     float* const a = b + CopiedBlocks::kRows * padded(CopiedBlocks::kColumns);
-    const std::int64_t first = s.n * block / blocks, width = s.n * (block + 1) / blocks - first;
     for (std::int64_t k = 0; k < s.k; k += CopiedBlocks::kRows) {
       const std::int64_t count = std::min(CopiedBlocks::kRows, s.k - k);
-      copy_rows(count, width, of.b + k * s.n + first, s.n, b, padded(width));
-      const float* from = of.a + (s.transpose_a ? k * s.m : k);
-      std::int64_t stride = of.a_stride();
-      if (copied.copied_a() > 0) {
-        copy_rows(count, s.m, from, s.m, a, copied.copied_a());
-        from = a;
-        stride = copied.copied_a();
+      const float* const from = of.a + (s.transpose_a ? k * s.m : k);
+      if (a_stride > 0) copy_rows(count, s.m, from, s.m, a, a_stride);
+      for (std::int64_t block = blocks * thread / of.threads; block < blocks * (thread + 1) / of.threads;
+           ++block) {
+        const std::int64_t first = s.n * block / blocks, width = s.n * (block + 1) / blocks - first;
+        copy_rows(count, width, of.b + k * s.n + first, s.n, b, padded(width));
+        const dnnl_status_t done =
+            dnnl_sgemm(s.transpose_a ? 'T' : 'N', 'N', s.m, width, count, of.alpha, a_stride > 0 ? a : from,
+                       a_stride > 0 ? a_stride : of.a_stride(), b, padded(width), k == 0 ? of.beta : 1,
+                       of.c + first, s.n);
+        if (done != dnnl_success) status = done;
       }
-      const dnnl_status_t done =
-          dnnl_sgemm(s.transpose_a ? 'T' : 'N', 'N', s.m, width, count, of.alpha, from, stride, b,
-                     padded(width), k == 0 ? of.beta : 1, of.c + first, s.n);
-      if (done != dnnl_success) status = done;
     }
   }
   expect_success(status, s);
@@ -99,7 +100,8 @@ void multiply_copies(const Matrices<float>& of) {
 
 void multiply_matrices(const Matrices<float>& of) {
   const GemmShape& s = of.shape;
-  if (of.math == Math::full && CopiedBlocks{s}.pay()) return multiply_copies(of);
+  const CopiedBlocks copied{s, of.threads};
+  if (of.math == Math::full && copied.pay()) return multiply_copies(of, copied);
   const OpenMpThreads threads(of.threads);
   if (of.math == Math::bf16) return multiply_bf16(s, {}, of.alpha, of.a, of.b, of.beta, of.c, of.scratch);
   const float *a = of.a, *b = of.b;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/cpu/axis_weights.hpp"
+#include "ops/cpu/channel_blocks.hpp"
 #include "ops/cpu/cpu_backend.hpp"
 
 namespace banyan::ops {

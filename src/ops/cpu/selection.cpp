@@ -1,7 +1,9 @@
-// Largest values and sums along an axis on CPU devices: many positions at a time where only the largest or
-// all count; else each position's channels are gathered and sorted as far as needed.
+// Largest values and sums along an axis on CPU devices: of many positions at a time where the largest alone
+// is wanted or all channels are summed; else each position's channels are gathered and sorted as far as
+// needed.
 #include "ops/common/selection.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -104,7 +106,8 @@ void largest_on_cpu(Context& context, const Tensor& x, const Channels& over, int
 template <class T>
 void sum_part(int threads, const Channels& over, const PartReduction& what, double each, const T* x, T* y) {
   for_stretches(threads, over.outer, over.inner, [&](std::int64_t o, std::int64_t first, std::int64_t count) {
-    double sums[kTogether] = {};
+    double sums[kTogether];
+    std::fill_n(sums, count, 0.0);
     for (std::int64_t c = 0; c < what.count; ++c) {
       const T* const row = x + (o * over.channels + what.first + c * what.step) * over.inner + first;
 #pragma omp simd
