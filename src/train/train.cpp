@@ -8,6 +8,7 @@
 #include "banyan/train/log_lines.hpp"
 #include "banyan/train/session.hpp"
 #include "banyan/train/snapshot_files.hpp"
+#include "base/start_pages.hpp"
 
 namespace banyan {
 
@@ -41,7 +42,11 @@ bool keeps_gradients(const TrainOptions& options) {
 TrainOutcome run_training(const TrainOptions& options) { return Session(options).train(); }
 
 int train(const TrainOptions& options) {
-  const TrainOutcome outcome = run_training(options);
+  const TrainOutcome outcome = [&] {
+    Session session(options);
+    give_back_start_pages();
+    return session.train();
+  }();
   LOG(INFO) << log_lines::finished(outcome.stopped_early);
   if (!outcome.stopped_early) LOG(INFO) << log_lines::finished(false);
   return 0;
