@@ -560,6 +560,7 @@ int train_with(Console& console, parallel::WireUplink* uplink) {
   options.precision = precision_for(options.devices);
   options.watchdog_seconds = FLAGS_watchdog;
   options.check_nan = FLAGS_check_nan;
+  options.is_the_program = true;
   options.warnings = choice_of<bool>("warnings", {true, false});
   options.uplink = uplink;
   if (uplink != nullptr) compare_flags(*uplink);

@@ -3,10 +3,11 @@
 
 namespace banyan {
 
-/// Gives pages of programs and libraries that are only read back to the system's page cache, from which those
-/// that are needed return. Registrations, descriptors of messages, symbols and parsers are used while a
-/// program starts, and count as its memory until it ends otherwise (20 MB). Not while a debugger, which
-/// writes its breakpoints there, watches the process.
-void give_back_start_pages();
+/// Drops read-only pages of the program and its libraries from this process's memory; they stay in the
+/// system's page cache, from which those that are used return. Otherwise what only starting needs
+/// (registrations, descriptors of messages, symbols, parsers) counts as the process's memory until it ends.
+/// Libraries of which something has been changed in memory, such as by a debugger's breakpoints, are left
+/// alone.
+void drop_start_pages();
 
 }  // namespace banyan

@@ -44,7 +44,7 @@ TrainOutcome run_training(const TrainOptions& options) { return Session(options)
 int train(const TrainOptions& options) {
   const TrainOutcome outcome = [&] {
     Session session(options);
-    give_back_start_pages();
+    if (options.is_the_program) drop_start_pages();
     return session.train();
   }();
   LOG(INFO) << log_lines::finished(outcome.stopped_early);

@@ -1635,7 +1635,10 @@ TEST(ConvolutionProducts, MatchTheReferenceOnAnyTeam) {
       {"apart, few outputs", 9, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 1, 1024, 12}},
       {"apart, strided", 5, {9, 10}, {{3, 3}, {2, 2}, {1, 1}, {1, 1}, 1, 128, 128}},
       {"apart, groups", 5, {6, 7}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 2, 256, 40}},
-      {"many pixels", 5, {31, 29}, {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 2, 24, 26}},  // than at a time
+      {"many pixels",
+       5,
+       {31, 29},
+       {{1, 1}, {1, 1}, {0, 0}, {1, 1}, 2, 24, 26}},  // more than are taken at a time
   };
   for (const Case& c : shapes)
     for (const int threads : {1, 2, 3, 4, 6}) {

@@ -56,6 +56,7 @@ TEST_P(Gemm, RowsThatShareSetsOfTheCache) {
   for (const bool transpose_a : {false, true}) {
     check({transpose_a, false, 20, 1024, 300}, 1.5, 0);
     check({transpose_a, false, 128, 128, 270}, 1.5, -0.5);
+    check({transpose_a, false, 128, 640, 300}, 1, 0);  // uneven blocks
     check({transpose_a, false, 16, 1024, 128}, -1, 1);
   }
 }
@@ -82,7 +83,7 @@ TEST_P(Gemm, ZeroBetaIgnoresTheTarget) {
 }
 
 TEST_P(Gemm, ZeroBetaIgnoresTheTargetOfCopiedBlocks) {
-  constexpr std::int64_t kM = 64, kN = 128, kK = 300;
+  constexpr std::int64_t kM = 64, kN = 640, kK = 300;
   const Tensor a = make({kM, kK}, Values(kM * kK, 1)), b = make({kK, kN}, Values(kK * kN, 1));
   Tensor c = make({kM, kN}, Values(kM * kN, NAN));
   ops::gemm(context(), {false, false, kM, kN, kK}, 1, a, b, 0, c);

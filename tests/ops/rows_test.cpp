@@ -173,7 +173,7 @@ TEST_P(Rows, LargestPutsNaNFirst) {
 
 TEST_P(Rows, ReduceParts) {
   using Kind = ops::PartReduction::Kind;
-  const Channels over{3, 7, 550};  // more positions than at a time
+  const Channels over{3, 7, 550};  // more positions than are taken at a time
   const std::int64_t n = over.outer * over.channels * over.inner;
   const Values x = rounded(random_values(n, 1)), dy = rounded(random_values(over.outer * 2 * over.inner, 2));
   const Tensor input = make({n}, x), gradient = make({over.outer * 2 * over.inner}, dy);

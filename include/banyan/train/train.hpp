@@ -100,6 +100,8 @@ struct TrainOptions {
   std::shared_ptr<RunBoard> board;     ///< what goes on right now is shown here; nullptr: nowhere
   MetricsOptions metrics;
   bool warnings = false;  ///< what looks wrong with the training is logged (docs/guide.md, "Early warnings")
+  /// The process does nothing else: train() drops the pages that only starting needed from its memory.
+  bool is_the_program = false;
 };
 
 /// Does a run need all gradients of its parameters at the same time, or look at them after the updates? If

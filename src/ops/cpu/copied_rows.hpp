@@ -2,9 +2,8 @@
 //
 // With AVX2 it uses a quarter of a cache line of each of a few hundred rows before the next quarter. Where
 // they are a multiple of 512 bytes apart, they share so few sets of the caches that the lines are gone by
-// then, which can
-// cost half of its speed, with several threads more. tests/bench/kernels.cpp measures it (parts convolution,
-// weights and data of 1 x 1 windows, and gemm).
+// then, which can halve its speed with one thread, and cost more with several. tests/bench/kernels.cpp
+// measures it (parts convolution, weights and data of 1 x 1 windows, and gemm).
 #pragma once
 
 #include <algorithm>

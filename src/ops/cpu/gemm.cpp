@@ -51,11 +51,13 @@ struct CopiedBlocks {
   const GemmShape& s;
   int threads;
 
-  /// Not worth it for small products, nor where a thread has few columns; a copy of A must not be large.
+  static constexpr std::int64_t kMost = 16 << 20;  ///< floats: 64 MB
+
+  /// Not worth it for small products, nor where a thread has few columns or copies become large.
   bool pay() const {
     return !s.transpose_b && shares_sets(s.n) && s.m >= (s.n % 1024 == 0 ? 16 : 64) &&
            s.k >= (s.transpose_a ? kRows : kRows / 2) && s.n / threads >= kColumns / 2 &&
-           copied_a() <= 16 * 1024;
+           threads * floats() <= kMost;
   }
   std::int64_t copied_a() const { return s.transpose_a && shares_sets(s.m) ? padded(s.m) : 0; }
   std::int64_t floats() const { return kRows * (padded(kColumns) + copied_a()); }  ///< of a thread
