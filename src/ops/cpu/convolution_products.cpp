@@ -140,14 +140,14 @@ dnnl_status_t multiply_gathered(const Products& s, const float* x, const float* 
     for (std::int64_t pixel = first * s.pixels(); pixel < end; pixel += kGatheredPixels) {
       const std::int64_t count = std::min(kGatheredPixels, end - pixel);
       if (s.direct)
-        copy_rows(count, width, wide + pixel * s.columns() + left, s.columns(), gathered, stride);
+        copy_rows_apart(count, width, wide + pixel * s.columns() + left, s.columns(), gathered, stride);
       else
         for (std::int64_t i = 0; i < count; ++i)
           gather_pixel(s, x + (pixel + i) / s.pixels() * image, (pixel + i) % s.pixels(), left, left + width,
                        gathered + i * stride);
       const float* read = narrow + pixel * rows;
       if (copied > 0) {
-        copy_rows(count, rows, read, rows, copy, copied);
+        copy_rows_apart(count, rows, read, rows, copy, copied);
         read = copy;
       }
       const dnnl_status_t done =

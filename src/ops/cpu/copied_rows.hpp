@@ -22,8 +22,8 @@ inline bool shares_sets(std::int64_t row) {
 inline std::int64_t padded(std::int64_t row) { return row + (shares_sets(row) ? 16 : 0); }
 
 /// `count` rows of `length` floats each, `from_stride` apart.
-inline void copy_rows(std::int64_t count, std::int64_t length, const float* from, std::int64_t from_stride,
-                      float* to, std::int64_t to_stride) {
+inline void copy_rows_apart(std::int64_t count, std::int64_t length, const float* from,
+                            std::int64_t from_stride, float* to, std::int64_t to_stride) {
   for (std::int64_t row = 0; row < count; ++row)
     std::copy_n(from + row * from_stride, length, to + row * to_stride);
 }

@@ -84,11 +84,11 @@ void multiply_copies(const Matrices<float>& of, const CopiedBlocks& copied) {
     for (std::int64_t k = 0; k < s.k; k += CopiedBlocks::kRows) {
       const std::int64_t count = std::min(CopiedBlocks::kRows, s.k - k);
       const float* const from = of.a + (s.transpose_a ? k * s.m : k);
-      if (a_stride > 0) copy_rows(count, s.m, from, s.m, a, a_stride);
+      if (a_stride > 0) copy_rows_apart(count, s.m, from, s.m, a, a_stride);
       for (std::int64_t block = blocks * thread / of.threads; block < blocks * (thread + 1) / of.threads;
            ++block) {
         const std::int64_t first = s.n * block / blocks, width = s.n * (block + 1) / blocks - first;
-        copy_rows(count, width, of.b + k * s.n + first, s.n, b, padded(width));
+        copy_rows_apart(count, width, of.b + k * s.n + first, s.n, b, padded(width));
         const dnnl_status_t done =
             dnnl_sgemm(s.transpose_a ? 'T' : 'N', 'N', s.m, width, count, of.alpha, a_stride > 0 ? a : from,
                        a_stride > 0 ? a_stride : of.a_stride(), b, padded(width), k == 0 ? of.beta : 1,
