@@ -12,6 +12,7 @@
 #include <atomic>
 
 #include "ops/common/optional_data.hpp"
+#include "ops/cpu/channel_blocks.hpp"
 #include "ops/cpu/convolution_choice.hpp"
 #include "ops/cpu/copied_rows.hpp"
 #include "ops/cpu/openmp_threads.hpp"
@@ -81,7 +82,7 @@ struct Products {
            (groups == 1 && shares_sets(columns()) && (rows() >= kFewestRows || columns() % 512 == 0));
   }
   /// Of the narrow matrix's copied rows; 0: they are read where they are.
-  std::int64_t copied() const { return shares_sets(rows()) ? padded(rows()) : 0; }
+  std::int64_t copied() const { return copied_stride(rows()); }
   /// What a thread gathers and copies at a time.
   std::int64_t gathered() const {
     return gathers() ? kGatheredPixels * (padded(kGatheredColumns) + copied()) : 0;
@@ -261,7 +262,7 @@ void end_forward(const Products& s, std::int64_t pixels, const float* bias, floa
       for (std::int64_t o = 0; o < outputs; ++o) y[o] += bias[o];
     if (slope != 1)
 #pragma omp simd
-      for (std::int64_t o = 0; o < outputs; ++o) y[o] = y[o] > 0 ? y[o] : slope * y[o] + 0.0f;
+      for (std::int64_t o = 0; o < outputs; ++o) end_with_relu(slope, y[o]);
   }
 }
 
@@ -303,9 +304,7 @@ void run_forward(const Products& s, const float* x, const float* weight, const f
 }
 
 /// Of all weights' rows, copied for sgemm; 0: they are read where they are.
-std::int64_t copied_weights(const Products& s) {
-  return shares_sets(s.channels) ? s.all_outputs() * padded(s.channels) : 0;
-}
+std::int64_t copied_weights(const Products& s) { return s.all_outputs() * copied_stride(s.channels); }
 
 void run_backward_data(const Products& s, const float* dy, const float* weight, float* dx, float* copy) {
   const std::int64_t in = s.all_channels(), out = s.all_outputs(), stride = padded(s.channels);

@@ -18,8 +18,10 @@ inline bool shares_sets(std::int64_t row) {
   return instruction_set() == InstructionSet::avx2 && row % 128 == 0;
 }
 
-/// The distance of such a row to the next one in a copy: a cache line more.
+/// The distance of a row to the next one in a copy: of such a row a cache line more.
 inline std::int64_t padded(std::int64_t row) { return row + (shares_sets(row) ? 16 : 0); }
+/// That, if such rows are to be copied; 0: others are read where they are.
+inline std::int64_t copied_stride(std::int64_t row) { return shares_sets(row) ? padded(row) : 0; }
 
 /// `count` rows of `length` floats each, `from_stride` apart.
 inline void copy_rows_apart(std::int64_t count, std::int64_t length, const float* from,

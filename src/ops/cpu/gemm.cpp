@@ -59,7 +59,7 @@ struct CopiedBlocks {
            s.k >= (s.transpose_a ? kRows : kRows / 2) && s.n / threads >= kColumns / 2 &&
            threads * floats() <= kMost;
   }
-  std::int64_t copied_a() const { return s.transpose_a && shares_sets(s.m) ? padded(s.m) : 0; }
+  std::int64_t copied_a() const { return s.transpose_a ? copied_stride(s.m) : 0; }
   std::int64_t floats() const { return kRows * (padded(kColumns) + copied_a()); }  ///< of a thread
   /// As many for every thread.
   std::int64_t blocks() const { return threads * ((s.n + threads * kColumns - 1) / (threads * kColumns)); }
