@@ -65,7 +65,11 @@ def alexnet(net):
 
 
 @imagenet_model(
-    "caffenet", "CaffeNet, BVLC's AlexNet that pools before it normalizes", 60965224, ALEXNET_SOLVER, crop=227
+    "caffenet",
+    "CaffeNet, BVLC's reference model: AlexNet (Krizhevsky et al. 2012) with pooling before normalization",
+    60965224,
+    ALEXNET_SOLVER,
+    crop=227,
 )
 def caffenet(net):
     classes(net, inner_product(net, alexnet_layers(net, imagenet(net, 227), False, 1), "fc8", 1000, gaussian(0.01)))

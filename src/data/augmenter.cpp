@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -93,19 +94,35 @@ void read_as_volume(caffe::BlobProto& blob) {
   }
 }
 
+/// Is the field as if it were absent?
+bool has_default(const google::protobuf::Message& settings, const google::protobuf::FieldDescriptor& field) {
+  std::string written, absent;
+  using google::protobuf::TextFormat;
+  const std::unique_ptr<google::protobuf::Message> none(settings.New());
+  TextFormat::PrintFieldValueToString(settings, &field, -1, &written);
+  TextFormat::PrintFieldValueToString(*none, &field, -1, &absent);
+  return written == absent;
+}
+
+bool has_only_defaults(const caffe::NoiseParameter& noise) {
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  caffe::NoiseParameter::GetReflection()->ListFields(noise, &fields);
+  return std::all_of(fields.begin(), fields.end(), [&](const auto* field) {
+    return field->message_type() == nullptr && has_default(noise, *field);
+  });
+}
+
 }  // namespace
 
 bool changes_nothing(const caffe::TransformationParameter& settings,
                      const google::protobuf::FieldDescriptor& field) {
   if (field.name() == "forward_packing") return true;  // NVIDIA's hint; the net chooses the order in memory
+  if (field.name() == "expand_param") return settings.expand_param().prob() == 0;
+  if (field.name() == "noise_param") return has_only_defaults(settings.noise_param());
   // Without interpolation_algo_down and _up images are resized linearly, not by these fields' defaults.
   if (field.is_repeated() || field.message_type() != nullptr || field.name().starts_with("interpolation_"))
     return false;
-  std::string written, absent;
-  using google::protobuf::TextFormat;
-  TextFormat::PrintFieldValueToString(settings, &field, -1, &written);
-  TextFormat::PrintFieldValueToString(caffe::TransformationParameter(), &field, -1, &absent);
-  return written == absent;
+  return has_default(settings, field);
 }
 
 void check_transform(const caffe::TransformationParameter& settings, const std::string& layer) {

@@ -274,8 +274,10 @@ std::string Complaints::in_words(const std::string& message) {
     at_ = move_to_name(text_, at_, name);
     return cat("\"", name, "\" is given twice, but can be given only once here");
   }
-  if (const std::string type = type_of_new_format(message); !type.empty())
+  if (const std::string type = type_of_new_format(message); !type.empty()) {
+    wrong_value(message);  // what follows is read
     return cat("`layers` is the old format, which has no ", quoted(type, 60), ": write `layer`");
+  }
   std::string words = is_about_value(message) ? wrong_value(message) : message;
   const std::size_t got = words.find(", got: ");
   while (got == std::string::npos && !words.empty() && words.back() == '.') words.pop_back();

@@ -23,7 +23,7 @@ class AccuracyLayer : public Layer {
                .shares = options.net_phase == Phase::train && options.devices > 1 ? 2 : 0,
                .meets = options.net_phase == Phase::train ? Meets::forward : Meets::never}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& settings = parameter_.accuracy_param();
     if (settings.top_k() < 1) refuse("top_k must be positive");
     ignore_ = {settings.has_ignore_label(), settings.ignore_label()};

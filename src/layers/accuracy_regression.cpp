@@ -16,7 +16,7 @@ class AccuracyRegressionLayer : public TargetLossLayer {
     traits_.differentiable_outputs = 0;
   }
 
-  void setup(const Blobs&, const Blobs&) override { traits_.meets = meets_for(normalization_); }
+  void read_settings() override { traits_.meets = meets_for(normalization_); }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     TargetLossLayer::forward(pass, inputs, outputs);

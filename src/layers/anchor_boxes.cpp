@@ -19,7 +19,7 @@ class AnchorBoxesLayer : public BoxLayer {
   AnchorBoxesLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : BoxLayer(parameter, options, {3, 3, 2, 2}), text_(parameter.type() == "TextProposal") {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const caffe::ProposalParameter& s = parameter_.proposal_param();
     if (s.has_min_size() || s.has_pre_nms_topn() || s.has_post_nms_topn() || s.has_nms_thresh())
       refuse("keeps all boxes: min_size, pre_nms_topn, post_nms_topn and nms_thresh have no effect");

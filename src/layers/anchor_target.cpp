@@ -24,7 +24,7 @@ class AnchorTargetLayer : public BoxLayer {
   AnchorTargetLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : BoxLayer(parameter, options, {3, 5, 4, 4}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings();
     anchors_ = read_anchors(s);
     scale_ = read_scale(s, {1, 1, 1, 1});

@@ -16,7 +16,7 @@ class ArgMaxLayer : public Layer {
               {.backward_reads_inputs = false, .backward_reads_outputs = false, .differentiable_inputs = 0}) {
   }
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     if (settings().top_k() < 1) refuse("top_k must be positive");
   }
 

@@ -83,7 +83,7 @@ ops::AugmentationDraw draw_of(const caffe::RandomGeneratorParameter& from) {
 
 }  // namespace
 
-void AugmentationLayer::check_settings() const {
+void AugmentationLayer::read_settings() {
   for (const DistributionPlaces& entry : kDistributions) {
     const auto* from = distribution_of(settings(), entry.field);
     if (from == nullptr) continue;

@@ -18,7 +18,7 @@ class AugmentationLayer : public Layer {
                .repeatable = false,
                .differentiable_inputs = 0}) {}
 
-  void check_settings() const override;
+  void read_settings() override;
   void backward(Pass&, const Blobs&, const std::vector<bool>&, const Blobs&) override {}
 
  protected:

@@ -16,7 +16,7 @@ class AxpyLayer : public Layer {
                .storage = StorageRule::sixteen_bits,
                .backward_reads_outputs = false}) {}
 
-  void setup(const Blobs&, const Blobs&) override { traits_.passes_gradient = {false, false, true}; }
+  void read_settings() override { traits_.passes_gradient = {false, false, true}; }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &a = inputs[0]->shape, &x = inputs[1]->shape, &b = inputs[2]->shape;

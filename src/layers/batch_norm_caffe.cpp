@@ -49,18 +49,18 @@ class CaffeBatchNorm : public BatchNormalization {
   ///   5 with 1 element in the last: scale, bias, mean, variance, reserve (NVIDIA 0.15; the factor is 1).
   /// A file's scale and bias may be dropped only if they have no effect (1 and 0).
   std::vector<const io::BlobData*> match_blobs(const io::LayerWeights& source) const override;
+  void read_settings() override;
 
  protected:
   BatchNormDialect read_dialect(std::int64_t channels) override;
 
  private:
   const caffe::BatchNormParameter& settings() const { return parameter_.batch_norm_param(); }
-  void refuse_unsupported() const;
   bool is_nvidia() const { return is_nvidias(settings()); }
   void declare_scale_and_bias(BatchNormDialect& dialect, std::int64_t channels);
 };
 
-void CaffeBatchNorm::refuse_unsupported() const {
+void CaffeBatchNorm::read_settings() {
   const auto& s = settings();
   if (s.relu() || s.fused_relu()) refuse("a fused ReLU is not supported; add a ReLU layer");
   if (s.update_global_stats())
@@ -80,7 +80,6 @@ void CaffeBatchNorm::refuse_unsupported() const {
 }
 
 BatchNormDialect CaffeBatchNorm::read_dialect(std::int64_t channels) {
-  refuse_unsupported();
   const auto& s = settings();
   BatchNormDialect dialect;
   const caffe::FillerParameter zero;

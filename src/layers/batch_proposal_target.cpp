@@ -26,7 +26,7 @@ class BatchProposalTargetLayer : public BoxLayer {
     traits_.chooses_samples = true;
   }
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings();
     if (s.cls_num() < 2) refuse("cls_num must be at least 2: background and objects; found ", s.cls_num());
     if (s.batch_size() < 1 && s.batch_size() != -1)

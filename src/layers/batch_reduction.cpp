@@ -18,15 +18,8 @@ class BatchReductionLayer : public Layer {
   BatchReductionLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options, {.backward_reads_outputs = false}) {}
 
-  void setup(const Blobs& inputs, const Blobs&) override {
+  void read_settings() override {
     const auto& reduction = settings().reduction_param();
-    axis_ = inputs[0]->shape.canonical_axis(reduction.axis());
-    if (axis_ == 0 && options().devices > 1 && options().net_phase == Phase::train)
-      refuse("axis 0 is the batch, which the devices share; reduce another axis or train on one device");
-    if (reduction.coeff() != 1 && options().rank == 0)
-      log_warning(
-          cat("layer ", quoted(name()), " (", type(), "): coeff has no effect here, as in yjxiong's branch"));
-    if (settings().pos()) check_diagonal(inputs[0]->shape);
     switch (reduction.operation()) {
       case caffe::ReductionParameter::SUM:
         kind_ = ops::PartReduction::Kind::sum;
@@ -42,6 +35,17 @@ class BatchReductionLayer : public Layer {
         refuse("takes the operations SUM, MEAN and TOPK");
     }
     traits_.backward_reads_inputs = kind_ == ops::PartReduction::Kind::largest;
+  }
+
+  void setup(const Blobs& inputs, const Blobs&) override {
+    const auto& reduction = settings().reduction_param();
+    axis_ = inputs[0]->shape.canonical_axis(reduction.axis());
+    if (axis_ == 0 && options().devices > 1 && options().net_phase == Phase::train)
+      refuse("axis 0 is the batch, which the devices share; reduce another axis or train on one device");
+    if (reduction.coeff() != 1 && options().rank == 0)
+      log_warning(
+          cat("layer ", quoted(name()), " (", type(), "): coeff has no effect here, as in yjxiong's branch"));
+    if (settings().pos()) check_diagonal(inputs[0]->shape);
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

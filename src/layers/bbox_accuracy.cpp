@@ -16,7 +16,7 @@ class BboxAccuracyLayer : public MeasuringBoxLayer {
   BboxAccuracyLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : MeasuringBoxLayer(parameter, options, {3, 3, 1, 2}) {}
 
-  void setup(const Blobs&, const Blobs&) override { scale_ = read_bbox_reg(); }
+  void read_settings() override { scale_ = read_bbox_reg(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape& shifts = inputs[0]->shape;

@@ -20,7 +20,7 @@ class BiasChannelLayer : public Layer {
                .backward_reads_outputs = false,
                .differentiable_inputs = 1}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings();
     if (!(s.bg_bias() >= 0) || !(s.fg_bias() >= 0))
       refuse("bg_bias and fg_bias must not be negative; found ", s.bg_bias(), " and ", s.fg_bias());

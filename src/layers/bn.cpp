@@ -44,13 +44,14 @@ class BnLayer : public BatchNormalization {
     return {&source.blobs[0], &source.blobs[1], nullptr, nullptr};
   }
 
+  void read_settings() override { refuse_contradictions(has_windows_names()); }
+
  protected:
   BatchNormDialect read_dialect(std::int64_t channels) override {
     const auto& s = parameter_.bn_param();
     const bool always_sync = type() == "SyncBN";
     const bool frozen = s.frozen() && !always_sync;
-    const bool windows = s.has_var_eps() || s.has_decay(), segnet = is_segnet() && !windows;
-    refuse_contradictions(windows);
+    const bool windows = has_windows_names(), segnet = is_segnet() && !windows;
     BatchNormDialect dialect;
     const Shape shape{1, channels, 1, 1};
     declare(shape, s.has_scale_filler() ? s.scale_filler() : s.slope_filler());
@@ -84,9 +85,14 @@ class BnLayer : public BatchNormalization {
  private:
   static constexpr double kSegNetEps = 1e-9;
 
+  /// caffe-windows'.
+  bool has_windows_names() const {
+    return parameter_.bn_param().has_var_eps() || parameter_.bn_param().has_decay();
+  }
+
   bool shows_statistics() const {
     const auto& s = parameter_.bn_param();
-    return is_segnet() && !s.has_var_eps() && !s.has_decay() && s.bn_mode() == caffe::BNParameter::LEARN;
+    return is_segnet() && !has_windows_names() && s.bn_mode() == caffe::BNParameter::LEARN;
   }
 
   bool is_segnet() const {

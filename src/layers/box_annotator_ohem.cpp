@@ -16,7 +16,7 @@ class BoxAnnotatorLayer : public BoxLayer {
   BoxAnnotatorLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : BoxLayer(parameter, options, {4, 4, 2, 2}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     if (settings().roi_per_img() == 0) refuse("roi_per_img must be given and positive");
   }
 

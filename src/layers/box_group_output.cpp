@@ -12,12 +12,12 @@ class BoxGroupOutputLayer : public FieldOutputLayer {
   BoxGroupOutputLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : FieldOutputLayer(parameter, options, {2, -1, 1, 2}, Corners::pixels) {}
 
-  void setup(const Blobs& inputs, const Blobs&) override {
+  void read_settings() override {
     const auto& s = parameter_.box_group_output_param();
     read(s);
-    if (2 * static_cast<std::size_t>(s.box_group_param_size()) != inputs.size())
-      refuse("box_group_param is given ", s.box_group_param_size(), " times and there are ", inputs.size(),
-             " inputs; expected two for each: probabilities and boxes");
+    if (2 * s.box_group_param_size() != parameter_.bottom_size())
+      refuse("box_group_param is given ", s.box_group_param_size(), " times and there are ",
+             parameter_.bottom_size(), " inputs; expected two for each: probabilities and boxes");
     for (const caffe::BoxGroupParameter& group : s.box_group_param()) {
       if (group.field_w_size() == 0) refuse("a box_group_param without field_w");
       groups_.push_back({sizes("field_w", group.field_w(), group.field_w_size(), "field"),

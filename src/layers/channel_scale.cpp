@@ -16,7 +16,7 @@ class ChannelScaleLayer : public Layer {
                .backward_reads_outputs = false,
                .differentiable_inputs = parameter.channel_scale_param().do_backward_scale() ? 2 : 1}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const caffe::ChannelScaleParameter& s = parameter_.channel_scale_param();
     if (s.global_scale())
       refuse(
@@ -25,8 +25,6 @@ class ChannelScaleLayer : public Layer {
     if (!s.do_forward() || !s.do_backward_feature())
       refuse("do_forward: false and do_backward_feature: false are not supported");
   }
-
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &x = inputs[0]->shape, &factors = inputs[1]->shape;

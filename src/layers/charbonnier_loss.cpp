@@ -23,13 +23,12 @@ class CharbonnierLossLayer : public LossLayer {
                    .meets = Meets::forward}),
         how_{settings().alpha(), settings().beta(), settings().epsilon()} {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (!(how_.alpha > 0) || !(how_.alpha <= kMost))
       refuse("alpha must be above 0 and at most ", kMost, "; found ", how_.alpha);
     if (!std::isfinite(how_.beta)) refuse("beta must be finite; found ", how_.beta);
     if (!(how_.epsilon >= 0)) refuse("epsilon must not be negative; found ", how_.epsilon);
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape& x = inputs[0]->shape;

@@ -13,7 +13,7 @@ class ClipLayer : public FunctionLayer {
     traits_.activation = ops::clip_activation(function_.a, function_.b);
   }
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& settings = parameter_.clip_param();
     if (!settings.has_min() || !settings.has_max()) refuse("give both min and max");
     if (!(settings.min() <= settings.max())) refuse("min ", settings.min(), " exceeds max ", settings.max());

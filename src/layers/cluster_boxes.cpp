@@ -47,7 +47,7 @@ class BoxClusterLayer : public BoxLayer {
         settings_(parameter_.cluster_boxes_param()),
         warning_(cat(options.net_name, "\n", name(), "\n", static_cast<int>(options.net_phase))) {}
 
-  void setup(const Blobs&, const Blobs& outputs) override {
+  void read_settings() override {
     const auto& s = settings_;
     if (s.stride() == 0) refuse("stride must be positive");
     if (s.image_size_x() < s.stride() || s.image_size_y() < s.stride())
@@ -58,8 +58,8 @@ class BoxClusterLayer : public BoxLayer {
     if (s.rect_threshold() > kMost || s.min_height() > kMost)
       refuse("rect_threshold and min_height must be at most ", kMost, "; found ", s.rect_threshold(), " and ",
              s.min_height());
-    if (outputs.size() != s.num_classes())
-      refuse("there are ", outputs.size(), " outputs; expected one for each of the ", s.num_classes(),
+    if (static_cast<std::uint32_t>(parameter_.top_size()) != s.num_classes())
+      refuse("there are ", parameter_.top_size(), " outputs; expected one for each of the ", s.num_classes(),
              " classes");
   }
 

@@ -46,13 +46,12 @@ class CompactBilinearLayer : public Layer {
       : Layer(parameter, options,
               {.arity = {2, 2, 1, 1}, .by_sample = true, .backward_reads_outputs = false}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (settings().num_output() < 1 || settings().num_output() > kMost)
       refuse("num_output must be 1 to ", kMost, "; found ", settings().num_output());
   }
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     sketch_ = {image_shape(*inputs[0])[1], image_shape(*inputs[1])[1], settings().num_output(),
                static_cast<double>(settings().num_output())};
     if (sketch_.a * sketch_.b > kMost)

@@ -16,10 +16,13 @@ class ConcatLayer : public Layer {
                .backward_reads_inputs = false,
                .backward_reads_outputs = false}) {}
 
+  void read_settings() override {
+    if (parameter_.concat_param().has_axis() && parameter_.concat_param().has_concat_dim())
+      refuse("give either axis or concat_dim (old), not both");
+  }
+
   void setup(const Blobs& inputs, const Blobs&) override {
     const auto& settings = parameter_.concat_param();
-    if (settings.has_axis() && settings.has_concat_dim())
-      refuse("give either axis or concat_dim (old), not both");
     const int axis = settings.has_concat_dim() ? static_cast<int>(settings.concat_dim()) : settings.axis();
     axis_ = inputs[0]->shape.canonical_axis(axis);
     traits_.by_sample = axis_ > 0;

@@ -16,11 +16,12 @@ class ContinuationIndicatorLayer : public Layer {
                .backward_reads_outputs = false,
                .differentiable_outputs = 0}) {}
 
-  void setup(const Blobs& inputs, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings();
     if (s.time_step() < 1) refuse("time_step must be given and positive");
-    if (inputs.empty() && s.batch_size() < 1) refuse("batch_size must be given and positive");
-    if (!inputs.empty() && s.has_batch_size())
+    const bool counted = parameter_.bottom_size() == 0;
+    if (counted && s.batch_size() < 1) refuse("batch_size must be given and positive");
+    if (!counted && s.has_batch_size())
       refuse("with an input, there are as many sequences as its axis ", s.axis(),
              " is long; remove batch_size");
   }

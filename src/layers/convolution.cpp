@@ -20,7 +20,6 @@ class ConvolutionLayer : public ConvolutionBase {
   using ConvolutionBase::ConvolutionBase;
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     read_windows(inputs[0]->shape);
     geometry_.in_channels = inputs[0]->shape[axis_];
     geometry_.out_channels = settings().num_output();

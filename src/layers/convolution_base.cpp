@@ -98,7 +98,7 @@ Tensor WindowLayer::seen_by_operator(const Tensor& tensor) const {
   return axis_ == 1 && !no_spatial_ ? tensor : tensor.reshaped(seen_by_operator(tensor.shape()));
 }
 
-void ConvolutionBase::check_settings() const {
+void ConvolutionBase::read_settings() {
   if (settings().relu()) refuse("convolution_param.relu (a fused ReLU) is not supported; add a ReLU layer");
   if (settings().fuse_type() != caffe::ConvolutionParameter::UNFUSED)
     refuse("fuse_type (BVLC's opencl branch) is not supported; add the layers that it stands for");

@@ -20,7 +20,7 @@ class WindowLayer : public Layer {
   const caffe::ConvolutionParameter& settings() const { return parameter_.convolution_param(); }
   /// Sets axis_, no_spatial_, is_image_, is_volume_ and geometry_'s kernel, stride, pad and dilation.
   void read_windows(const Shape& input);
-  /// check_settings() of layers that fuse nothing.
+  /// read_settings() of layers that fuse nothing.
   void check_window_settings() const;
   /// Throws bad_input unless the group divides both.
   void check_group(std::int64_t inputs, std::int64_t outputs) const;
@@ -58,7 +58,7 @@ class ConvolutionBase : public WindowLayer {
                      .overwrites_gradients = true,
                      .fuses_activation = ActivationFusion::forward}) {}
 
-  void check_settings() const override;
+  void read_settings() override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override;

@@ -16,7 +16,7 @@ class CorrelationLayer : public Layer {
                .by_sample = true,
                .backward_reads_outputs = false}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& s = parameter_.correlation_param();
     if (!s.has_kernel_size() || !s.has_max_displacement())
       refuse("kernel_size and max_displacement must be given");
@@ -30,11 +30,6 @@ class CorrelationLayer : public Layer {
       refuse("single_direction ", s.single_direction(), " is not supported: displacements go to all sides");
     if (s.do_abs() && s.correlation_type() == caffe::CorrelationParameter::MULTIPLY)
       refuse("do_abs is not supported with products; AbsVal after this layer makes them positive");
-  }
-
-  void setup(const Blobs&, const Blobs&) override {
-    check_settings();
-    const auto& s = parameter_.correlation_param();
     how_ = {s.pad(),      s.kernel_size(), s.max_displacement(),
             s.stride_1(), s.stride_2(),    s.correlation_type() == caffe::CorrelationParameter::SUBTRACT};
   }

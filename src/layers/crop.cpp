@@ -11,10 +11,13 @@ class CropLayer : public GridLayer {
       : GridLayer(parameter, options,
                   {.arity = {2, 2, 1, 1}, .layout = LayoutRule::follows, .differentiable_inputs = 1}) {}
 
+  void read_settings() override {
+    if (parameter_.crop_param().automatic_offset())
+      refuse("automatic_offset becomes an offset when a net is made for a phase (filter_net); give offset");
+  }
+
   void setup(const Blobs& inputs, const Blobs&) override {
     const auto& settings = parameter_.crop_param();
-    if (settings.automatic_offset())
-      refuse("automatic_offset becomes an offset when a net is made for a phase (filter_net); give offset");
     const int axes = inputs[0]->shape.axes();
     first_ = inputs[0]->shape.canonical_axis(settings.axis());
     const int cropped = axes - first_, given = settings.offset_size();

@@ -13,10 +13,9 @@ class CrossCorrelationLayer : public WindowLayer {
   CrossCorrelationLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : WindowLayer(parameter, options, {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false}) {}
 
-  void check_settings() const override { check_window_settings(); }
+  void read_settings() override { check_window_settings(); }
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     read_windows(inputs[0]->shape);
     traits_.layout = LayoutRule::contiguous;
     traits_.by_sample = false;

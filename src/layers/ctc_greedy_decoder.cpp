@@ -148,7 +148,7 @@ class LabelsequenceAccuracyLayer : public CtcDecodingLayer {
   LabelsequenceAccuracyLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : CtcDecodingLayer(parameter, options, {2, 2, 1, 1}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     refuse_shares();
     if (blank() < 0) refuse("blank_label must be a class; found ", blank());
   }

@@ -30,17 +30,12 @@ class AnyCtcLossLayer : public LossLayer {
                    .backward_reads_outputs = false,
                    .differentiable_inputs = 1}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& loss = parameter_.loss_param();
     const Normalization found = read_normalization(Normalization::batch_size);
     if (found != Normalization::batch_size && found != Normalization::none)
       refuse("normalization must be BATCH_SIZE or NONE: there are no positions to count");
     if (loss.has_ignore_label()) refuse("ignore_label is not supported: a label is one of a sequence");
-  }
-
-  void setup(const Blobs&, const Blobs&) override {
-    check_settings();
-    const auto& loss = parameter_.loss_param();
     normalization_ = read_normalization(Normalization::batch_size);
     divides_gradient_ = loss.has_normalization() || loss.has_normalize();
     traits_.meets = meets_for(normalization_);
@@ -134,8 +129,8 @@ class CTCLossLayer : public AnyCtcLossLayer {
   CTCLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : AnyCtcLossLayer(parameter, options, 3, 3) {}
 
-  void check_settings() const override {
-    AnyCtcLossLayer::check_settings();
+  void read_settings() override {
+    AnyCtcLossLayer::read_settings();
     refuse_settings_of_ctc_loss();
     if (settings().output_delay() != 0)
       refuse("output_delay is not supported (in the branch it is untested); found ",
@@ -177,8 +172,8 @@ class WarpCTCLossLayer : public AnyCtcLossLayer {
     rule_.impossible_is_infinite = false;
   }
 
-  void check_settings() const override {
-    AnyCtcLossLayer::check_settings();
+  void read_settings() override {
+    AnyCtcLossLayer::read_settings();
     refuse_settings_of_ctc_loss();
     const auto& s = settings();
     if (s.output_delay() != 0 || s.preprocess_collapse_repeated() || !s.ctc_merge_repeated())
@@ -232,8 +227,8 @@ class CtcLossLayer : public AnyCtcLossLayer {
     rule_.impossible_is_infinite = false;
   }
 
-  void check_settings() const override {
-    AnyCtcLossLayer::check_settings();
+  void read_settings() override {
+    AnyCtcLossLayer::read_settings();
     const auto& s = settings();
     if (s.has_output_delay() || s.has_blank_index() || s.has_preprocess_collapse_repeated() ||
         s.has_ctc_merge_repeated() || s.has_loss_calculation_t())

@@ -21,8 +21,8 @@ class DataAugmentationLayer : public AugmentationLayer {
   DataAugmentationLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : AugmentationLayer(parameter, options, {1, 2, 1, 2}) {}
 
-  void check_settings() const override {
-    AugmentationLayer::check_settings();
+  void read_settings() override {
+    AugmentationLayer::read_settings();
     if (cuts()) check_cut();
     const auto& s = settings();
     if (s.chromatic_eigvec_size() != 0 && s.chromatic_eigvec_size() != 9)
@@ -35,7 +35,6 @@ class DataAugmentationLayer : public AugmentationLayer {
   }
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     const Shape& image = image_shape(*inputs[0]);
     channels_ = image[1];
     if (has_fixed_mean() && channels_ != 3)

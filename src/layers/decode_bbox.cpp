@@ -18,7 +18,7 @@ class DecodeBBoxLayer : public BoxLayer {
     traits_.chooses_samples = drops();
   }
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     scale_ = read_bbox_reg();
     check_fraction("gt_iou_thr", parameter_.decode_bbox_param().gt_iou_thr());
   }

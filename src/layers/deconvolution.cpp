@@ -15,7 +15,6 @@ class DeconvolutionLayer : public ConvolutionBase {
   using ConvolutionBase::ConvolutionBase;
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     read_windows(inputs[0]->shape);
     // The convolution leads from this layer's output to its input.
     geometry_.in_channels = settings().num_output();

@@ -18,13 +18,12 @@ class DeformableConvolutionLayer : public WindowLayer {
   DeformableConvolutionLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : WindowLayer(parameter, options, {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     check_window_settings();
     if (settings().deformable_group() == 0) refuse("deformable_group must be positive");
   }
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     read_windows(inputs[0]->shape);
     if (!is_image_)
       refuse("expected images (N, C, H, W) with axis: 1; ", quoted(inputs[0]->name), " is ",

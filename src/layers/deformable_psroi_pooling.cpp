@@ -23,7 +23,7 @@ class DeformablePsRoiPoolingLayer : public RegionLayer {
     how_ = {bins_, s.group_size(), s.part_size() == 0 ? size : s.part_size(), 1, s.trans_std()};
   }
 
-  void check_settings() const override {
+  void read_settings() override {
     if (how_.group < 1) refuse("group_size must be given and positive");
     if (std::max({how_.group, bins_.pooled_h, how_.part, bins_.points}) > kMost)
       refuse("group_size, pooled_size, part_size and sample_per_part must be at most ", kMost);
@@ -34,7 +34,6 @@ class DeformablePsRoiPoolingLayer : public RegionLayer {
     check_bins();
   }
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     moves_ = inputs.size() == 3 && !settings().no_trans();
     if (moves_ && !(how_.reach > 0))
       refuse("trans_std must be given and positive where a third input moves the bins (0.1 in the paper)");

@@ -33,7 +33,7 @@ class DenseCrfLayer : public LatticeLayer {
                       .backward_reads_outputs = false,
                       .differentiable_inputs = 0}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const caffe::DenseCRFParameter& lists = parameter_.dense_crf_param();
     if (lists.pos_w_size() != lists.pos_xy_std_size())
       refuse("expected a pos_w and a pos_xy_std for each filter; found ", lists.pos_w_size(), " and ",
@@ -52,7 +52,6 @@ class DenseCrfLayer : public LatticeLayer {
   }
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     gives_labels_ = inputs.size() == 2;
     if (gives_labels_ && parameter_.has_dense_crf_param())
       refuse("takes three inputs with dense_crf_param: scores, heights and widths, and images");

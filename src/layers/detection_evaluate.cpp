@@ -47,9 +47,9 @@ class DetectionEvaluateLayer : public Layer {
                .differentiable_inputs = 0}),
         settings_(parameter_.detection_evaluate_param()) {}
 
-  void setup(const Blobs& inputs, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings_;
-    has_sizes_ = inputs.size() > 2;
+    has_sizes_ = parameter_.bottom_size() > 2;
     if (s.num_classes() < 1) refuse("num_classes must be given");
     if (!(s.overlap_threshold() > 0))
       refuse("overlap_threshold must be positive; found ", s.overlap_threshold());

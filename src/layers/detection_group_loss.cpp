@@ -17,7 +17,7 @@ class DetectionGroupLossLayer : public FieldLossLayer {
   DetectionGroupLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : FieldLossLayer(parameter, options, 3) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings();
     read(s);
     maps_.read(s.field_w(), s.field_h(), s.stride(), [this](const auto&... why) { refuse(why...); });

@@ -18,7 +18,7 @@ class DetectionLossLayer : public FieldLossLayer {
   DetectionLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : FieldLossLayer(parameter, options, 2) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings();
     if (s.coord_num() != 4) refuse("coord_num must be 4; found ", s.coord_num());
     read(s);

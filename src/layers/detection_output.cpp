@@ -38,7 +38,7 @@ class DetectionOutputLayer : public Layer {
                .differentiable_inputs = 0}),
         settings_(parameter_.detection_output_param()) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings_;
     if (s.num_classes() < 1) refuse("num_classes must be given");
     if (s.keep_top_k() == 0) refuse("keep_top_k must be positive, or -1 for all");

@@ -30,7 +30,7 @@ class DetectNetTransformationLayer : public BoxLayer {
                  options.phase == Phase::train, parameter_.name()),
         grid_(parameter_.detectnet_groundtruth_param(), parameter_.name()) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& a = parameter_.detectnet_augmentation_param();
     for (const auto& [given, field] : {std::pair{a.has_resize_param(), "resize_param"},
                                        {a.has_noise_param(), "noise_param"},
@@ -47,7 +47,6 @@ class DetectNetTransformationLayer : public BoxLayer {
   }
 
   void setup(const Blobs&, const Blobs&) override {
-    check_settings();
     caffe::TransformationParameter others = parameter_.transform_param();
     if (!others.mean_file().empty())
       mean_image_ = read_mean(others.mean_file());

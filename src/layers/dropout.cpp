@@ -14,7 +14,7 @@ class DropoutLayer : public DroppingLayer {
  public:
   using DroppingLayer::DroppingLayer;
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     set_ratio(settings().dropout_ratio());
     if (!dropping_.on() || !settings().scale_train()) return;
     traits_.dropping = dropping_;

@@ -30,6 +30,7 @@ class EltwiseLayer : public Layer {
     if (is_sum()) traits_.fuses_activation = ActivationFusion::forward;
   }
 
+  void read_settings() override;
   void setup(const Blobs& inputs, const Blobs&) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
@@ -52,22 +53,26 @@ class EltwiseLayer : public Layer {
   Tensor mask_;         ///< MAX: index of the winning input, i32
 };
 
-void EltwiseLayer::setup(const Blobs& inputs, const Blobs&) {
+void EltwiseLayer::read_settings() {
   const auto& settings = parameter_.eltwise_param();
   if (settings.relu()) refuse("eltwise_param.relu (a fused ReLU) is not supported; add a ReLU layer");
   if (settings.has_negative_slope()) refuse("negative_slope needs relu: true");
   if (settings.coeff_size() > 0 && operation_ == caffe::EltwiseParameter::PROD)
     refuse("coeff cannot be used with PROD");
-  if (settings.coeff_size() > 0 && static_cast<std::size_t>(settings.coeff_size()) != inputs.size())
-    refuse("expected one coeff for each of ", inputs.size(), " inputs; found ", settings.coeff_size());
-  coefficients_.assign(inputs.size(), 1);
+  const int bottoms = parameter_.bottom_size();
+  if (settings.coeff_size() > 0 && settings.coeff_size() != bottoms)
+    refuse("expected one coeff for each of ", bottoms, " inputs; found ", settings.coeff_size());
+  coefficients_.assign(static_cast<std::size_t>(bottoms), 1);
   for (int i = 0; i < settings.coeff_size(); ++i) coefficients_[i] = settings.coeff(i);
-  mixed_ = std::any_of(inputs.begin(), inputs.end(),
-                       [&](const Blob* input) { return input->shape.axes() != inputs[0]->shape.axes(); });
-  if (mixed_) traits_.layout = LayoutRule::contiguous;
   for (const double c : coefficients_)
     if (is_stochastic() && !(c >= 0 && c <= 1))
       refuse("coeff is a probability with STOCHASTIC_SUM; expected 0 to 1, found ", c);
+}
+
+void EltwiseLayer::setup(const Blobs& inputs, const Blobs&) {
+  mixed_ = std::any_of(inputs.begin(), inputs.end(),
+                       [&](const Blob* input) { return input->shape.axes() != inputs[0]->shape.axes(); });
+  if (mixed_) traits_.layout = LayoutRule::contiguous;
   if (!is_sum() || mixed_) return;
   for (const double c : coefficients_) traits_.passes_gradient.push_back(c == 1);
   traits_.plain_sum = !contains(traits_.passes_gradient, false);

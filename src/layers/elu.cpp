@@ -18,7 +18,7 @@ class EluLayer : public ElementwiseLayer {
     if (!by_input(parameter)) traits_.activation = ops::elu_activation(shape_);
   }
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     if (!std::isfinite(shape_.alpha)) refuse("alpha must be a finite number; found ", shape_.alpha);
     if (!(shape_.lambda > 0)) refuse("lambda must be positive; found ", shape_.lambda);
   }

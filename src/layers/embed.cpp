@@ -13,7 +13,7 @@ class EmbedLayer : public Layer {
   EmbedLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options, {.backward_reads_outputs = false, .differentiable_inputs = 0}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& settings = parameter_.embed_param();
     if (settings.num_output() == 0) refuse("num_output must be positive");
     if (settings.input_dim() == 0) refuse("input_dim must be positive");

@@ -12,13 +12,9 @@ class EntropyLossLayer : public LossLayer {
   EntropyLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : LossLayer(parameter, options, {.backward_reads_outputs = false, .meets = Meets::forward}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (!(settings().threshold() >= 0))
       refuse("threshold must not be negative; found ", settings().threshold());
-  }
-
-  void setup(const Blobs&, const Blobs&) override {
-    check_settings();
     entropy_ = {settings().threshold(), settings().iterations_num()};
   }
 

@@ -33,7 +33,7 @@ class EvalDetectionLayer : public Layer {
                .differentiable_inputs = 0}),
         settings_(parameter_.eval_detection_param()) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings_;
     if (s.side() < 1 || s.num_class() < 1 || s.num_object() < 1)
       refuse("side, num_class and num_object must be positive; found ", s.side(), ", ", s.num_class(),

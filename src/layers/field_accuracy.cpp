@@ -19,7 +19,7 @@ class FieldAccuracyLayer : public MeasuringBoxLayer {
             parameter, options,
             parameter.type() == "DetectionGroupAccuracy" ? Arity{3, 3, 1, 2} : Arity{2, 2, 1, 2}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     if (of_groups()) {
       const auto& s = parameter_.detection_group_accuracy_param();
       read(s, s.field_w(), s.field_h(), s.stride());

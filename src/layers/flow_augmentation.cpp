@@ -13,11 +13,10 @@ class FlowAugmentationLayer : public AugmentationLayer {
     traits_.by_sample = true;
   }
 
-  void check_settings() const override {
-    AugmentationLayer::check_settings();
+  void read_settings() override {
+    AugmentationLayer::read_settings();
     check_cut();
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape& flow = image_shape(*inputs[0]);

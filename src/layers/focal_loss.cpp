@@ -16,8 +16,8 @@ class FocalLossLayer : public SoftmaxedLossLayer {
   FocalLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : SoftmaxedLossLayer(parameter, options, 2) {}
 
-  void setup(const Blobs& inputs, const Blobs& outputs) override {
-    SoftmaxedLossLayer::setup(inputs, outputs);
+  void read_settings() override {
+    SoftmaxedLossLayer::read_settings();
     refuse_label_smoothing();
     refuse_thresh_ratio();
     if (parameter_.has_focal_loss_param() && parameter_.has_softmax_focal_loss_param())

@@ -20,13 +20,16 @@ class FrcnnOutputLayer : public BoxLayer {
   FrcnnOutputLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : BoxLayer(parameter, options, {4, 4, 1, 1}), settings_(parameter_.frcnn_output_param()) {}
 
-  void setup(const Blobs& inputs, const Blobs&) override {
+  void read_settings() override {
     scale_ = read_bbox_reg();
     if (!(settings_.iou_thr() >= 0)) refuse("iou_thr must not be negative; found ", settings_.iou_thr());
     suppression_.threshold = settings_.iou_thr();
     suppression_.corners = Corners::pixels;
     suppression_.shared_with = shared_with(settings_.nms_type());
     if (settings_.max_det_num() == 0) refuse("max_det_num must be positive, or -1 for all");
+  }
+
+  void setup(const Blobs& inputs, const Blobs&) override {
     files_ =
         open_detection_files(*this, settings_.save_output_param(),
                              inputs[0]->shape.axes() < 2 ? 1 : static_cast<int>(inputs[0]->shape.count(1)), 0,

@@ -17,7 +17,7 @@ class GatherLayer : public Layer {
                .backward_reads_inputs = false,
                .backward_reads_outputs = false}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     if (options().devices > 1 && options().net_phase == Phase::train)
       refuse(
           "joins and divides the batches of all devices, which training on more than one does not support");

@@ -24,7 +24,7 @@ class GeneralContrastiveLossLayer : public LossLayer {
     if (parameter.bottom_size() == 3) refuse("a third input, in place of the distances, is not supported");
   }
 
-  void check_settings() const override {
+  void read_settings() override {
     const caffe::GeneralContrastiveParameter& s = settings();
     if (s.has_normalize_negative() || s.square() || s.max_negative_only() || s.max_positive_only() ||
         s.positive_first() || s.positive_upper_bound() != 1 || s.add_intra_mae() ||
@@ -32,11 +32,6 @@ class GeneralContrastiveLossLayer : public LossLayer {
       refuse(
           "normalize_negative, square, max_negative_only, max_positive_only, positive_first, "
           "positive_upper_bound, add_intra_mae and max_negative_margin are not supported");
-  }
-
-  void setup(const Blobs&, const Blobs&) override {
-    check_settings();
-    const caffe::GeneralContrastiveParameter& s = settings();
     margins_ = {s.positive_margin(), s.positive_outlier_thresh(), s.positive_weight(),
                 s.negative_margin(), s.negative_weight(),         s.exp_negative_weight()};
   }

@@ -11,8 +11,8 @@ class GenerateAugmentationParametersLayer : public AugmentationLayer {
   GenerateAugmentationParametersLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : AugmentationLayer(parameter, options, {1, 3, 1, 1}) {}
 
-  void check_settings() const override {
-    AugmentationLayer::check_settings();
+  void read_settings() override {
+    AugmentationLayer::read_settings();
     const std::string& mode = settings().mode();
     if (mode != "add" && mode != "replace" && mode != "regenerate")
       refuse("mode must be add, replace or regenerate; found ", quoted(mode));
@@ -20,8 +20,6 @@ class GenerateAugmentationParametersLayer : public AugmentationLayer {
       refuse("takes one input, or coefficients, images and what was cut out of them; found two");
     if (parameter_.bottom_size() == 1) check_cut();
   }
-
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const std::int64_t samples = image_shape(*inputs[0])[0];

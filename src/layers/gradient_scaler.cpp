@@ -20,7 +20,7 @@ class GradientScalerLayer : public Layer {
                .backward_reads_inputs = false,
                .backward_reads_outputs = false}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& s = settings();
     if (!std::isfinite(s.lower_bound()) || !std::isfinite(s.upper_bound()) ||
         s.lower_bound() > s.upper_bound())
@@ -28,11 +28,6 @@ class GradientScalerLayer : public Layer {
              s.lower_bound(), " and ", s.upper_bound());
     if (!std::isfinite(s.alpha())) refuse("alpha must be finite; found ", s.alpha());
     if (!(s.max_iter() >= 1)) refuse("max_iter must be at least 1; found ", s.max_iter());
-  }
-
-  void setup(const Blobs&, const Blobs&) override {
-    check_settings();
-    const auto& s = settings();
     if (type() == "GradientReversal")
       schedule_.lower = 1;
     else

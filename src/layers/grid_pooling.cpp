@@ -19,10 +19,9 @@ class GridPoolingLayer : public Layer {
     bins_.pooled_w = parameter.grid_pooling_param().pooled_w();
   }
 
-  void check_settings() const override {
+  void read_settings() override {
     if (bins_.pooled_h < 1 || bins_.pooled_w < 1) refuse("pooled_h and pooled_w must be given and positive");
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape& image = image_shape(*inputs[0]);

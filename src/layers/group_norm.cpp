@@ -11,11 +11,10 @@ class GroupNormLayer : public Layer {
   GroupNormLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options, {.backward_reads_outputs = false}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (settings().group_num() < 1) refuse("group_num must be at least 1; found ", settings().group_num());
     if (!(settings().eps() > 0)) refuse("eps must be positive; found ", settings().eps());
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape& input = inputs[0]->shape;

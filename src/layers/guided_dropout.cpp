@@ -29,15 +29,12 @@ class GuidedDropoutLayer : public Layer {
                .backward_reads_outputs = false,
                .differentiable_inputs = 1}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const std::string& how = settings().type();
     if (how != "deterministic" && how != "stochastic")
       refuse("type must be deterministic or stochastic; found ", quoted(how));
     if (!std::isfinite(settings().sigmoid_scaler()))
       refuse("sigmoid_scaler must be finite; found ", settings().sigmoid_scaler());
-  }
-  void setup(const Blobs&, const Blobs&) override {
-    check_settings();
     how_ = {settings().type() == "stochastic", settings().guidance_threshold(), settings().sigmoid_scaler()};
     passes_on_ = how_.drawn && options().phase == Phase::test;
     traits_.by_sample = passes_on_ || !how_.drawn;

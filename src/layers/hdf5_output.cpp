@@ -19,13 +19,12 @@ class Hdf5OutputLayer : public Layer {
                .repeatable = false,
                .differentiable_inputs = 0}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (parameter_.hdf5_output_param().file_name().empty()) refuse("hdf5_output_param.file_name is missing");
     io::require_hdf5(cat("layer ", quoted(name()), " (HDF5Output)"));
     if (options().devices > 1)
       refuse("writes one file and runs on one device only; this run has ", options().devices);
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs&) override {
     for (const Blob* input : inputs)

@@ -14,14 +14,18 @@ class InfogainLossLayer : public SoftmaxedLossLayer {
   InfogainLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : SoftmaxedLossLayer(parameter, options, 3) {}
 
-  void setup(const Blobs& inputs, const Blobs& outputs) override {
+  void read_settings() override {
     if (parameter_.loss_param().has_normalize()) refuse("takes normalization, not the old normalize");
-    SoftmaxedLossLayer::setup(inputs, outputs);
+    SoftmaxedLossLayer::read_settings();
     refuse_label_smoothing();
     refuse_thresh_ratio();
+    if (parameter_.bottom_size() < 3 && parameter_.infogain_loss_param().source().empty())
+      refuse("give the matrix as a third input or as source, a file");
+  }
+
+  void setup(const Blobs& inputs, const Blobs&) override {
     if (inputs.size() > 2) return;
     const std::string& source = parameter_.infogain_loss_param().source();
-    if (source.empty()) refuse("give the matrix as a third input or as source, a file");
     file_ = io::decode_blob(io::read_binary_proto<caffe::BlobProto>(source), source);
   }
 

@@ -17,7 +17,7 @@ class InnerDistanceLayer : public RowsLayer {
                    .compared_inputs = 1,
                    .overwrites_gradients = true}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const caffe::InnerDistanceParameter& s = parameter_.inner_distance_param();
     if (parameter_.has_inner_distance_param() && parameter_.has_inner_product_param())
       refuse("give either inner_distance_param or inner_product_param, not both");
@@ -25,12 +25,8 @@ class InnerDistanceLayer : public RowsLayer {
       refuse("transpose and update_center_only are not supported");
     if (distance_type() != "L1" && distance_type() != "L2")
       refuse("distance_type ", quoted(distance_type()), " is not known; L1 and L2 are");
-  }
-
-  void setup(const Blobs& inputs, const Blobs& outputs) override {
-    check_settings();
     absolute_ = distance_type() == "L1";
-    RowsLayer::setup(inputs, outputs);
+    RowsLayer::read_settings();
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {

@@ -17,14 +17,10 @@ class InnerProductLayer : public RowsLayer {
                    .fuses_activation = ActivationFusion::forward,
                    .fuses_dropout = true}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
+    RowsLayer::read_settings();
     if (parameter_.inner_product_param().has_distance_type())
       refuse("distance_type is a setting of InnerDistance");
-  }
-
-  void setup(const Blobs& inputs, const Blobs& outputs) override {
-    check_settings();
-    RowsLayer::setup(inputs, outputs);
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {

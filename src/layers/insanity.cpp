@@ -17,13 +17,10 @@ class InsanityLayer : public ElementwiseLayer {
   InsanityLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : ElementwiseLayer(parameter, options, false, true) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const double lb = parameter_.insanity_param().lb(), ub = parameter_.insanity_param().ub();
     if (!(0 < lb && lb < ub && std::isfinite(ub)))
       refuse("lb must be positive, and ub above it and finite; found ", lb, " and ", ub);
-  }
-  void setup(const Blobs&, const Blobs&) override {
-    check_settings();
     divisors_ = {parameter_.insanity_param().lb(), parameter_.insanity_param().ub()};
     stream_ = ops::stream_of(name().c_str());
     if (draws()) return;

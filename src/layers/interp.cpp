@@ -12,7 +12,7 @@ class InterpLayer : public AlignedResizeLayer {
  public:
   using AlignedResizeLayer::AlignedResizeLayer;
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings();
     if (s.pad_beg() > 0 || s.pad_end() > 0)
       refuse("pad_beg and pad_end cut off and must not be positive; found ", s.pad_beg(), " and ",

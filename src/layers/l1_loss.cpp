@@ -11,7 +11,7 @@ class L1LossLayer : public LocationLossLayer {
  public:
   using LocationLossLayer::LocationLossLayer;
 
-  void check_settings() const override {
+  void read_settings() override {
     if (parameter_.has_l1_loss_param()) refuse_divisors();
     const auto& s = parameter_.l1_loss_param();
     if (!(s.epsilon() >= 0) || !(s.plateau() >= 0))
@@ -19,7 +19,6 @@ class L1LossLayer : public LocationLossLayer {
   }
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     plain_ = inputs.size() == 2 && !parameter_.has_l1_loss_param();
     const auto& s = parameter_.l1_loss_param();
     by_channels_ = s.l2_per_location();

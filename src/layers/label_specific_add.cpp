@@ -22,19 +22,14 @@ class LabelSpecificAddLayer : public Layer {
                .differentiable_inputs = 1,
                .differentiable_outputs = 1}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& s = settings();
     if (!s.has_bias_base() && (s.has_bias_gamma() || s.has_bias_power() || s.has_bias_min() ||
                                s.has_bias_max() || s.has_iteration()))
       refuse("bias_gamma, bias_power, bias_min, bias_max and iteration need bias_base");
     if (s.bias_min() > s.bias_max()) refuse("bias_min ", s.bias_min(), " exceeds bias_max ", s.bias_max());
     if (s.iteration() < 0) refuse("iteration must not be negative; found ", s.iteration());
-  }
-
-  void setup(const Blobs&, const Blobs&) override {
-    check_settings();
     adds_ = options().phase == Phase::train;
-    const auto& s = settings();
     schedule_ = {static_cast<double>(s.bias_base()) - 1,
                  1,
                  s.bias_gamma(),

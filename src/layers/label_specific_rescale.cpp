@@ -23,7 +23,7 @@ class LabelSpecificRescaleLayer : public Layer {
                .differentiable_inputs = 1,
                .differentiable_outputs = 1}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& s = settings();
     if (s.bias_fix() || s.power_on_positive()) refuse("bias_fix and power_on_positive are not supported");
     if (!s.has_positive_weight_base() && (s.has_gamma() || s.has_power() || s.has_positive_weight_min() ||
@@ -34,12 +34,7 @@ class LabelSpecificRescaleLayer : public Layer {
         s.positive_weight_min() > s.positive_weight_max())
       refuse("positive_weight_min ", s.positive_weight_min(), " exceeds positive_weight_max ",
              s.positive_weight_max());
-  }
-
-  void setup(const Blobs&, const Blobs&) override {
-    check_settings();
     constexpr double kNone = std::numeric_limits<double>::infinity();
-    const auto& s = settings();
     trains_ = options().phase == Phase::train;
     rescales_ = trains_ || s.rescale_test();
     schedule_ = {0,

@@ -21,7 +21,7 @@ class LocalLayer : public Layer {
       : Layer(parameter, options,
               {.by_sample = true, .backward_reads_outputs = false, .overwrites_gradients = true}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& s = settings();
     if (s.num_output() == 0) refuse("num_output must be positive");
     const auto both = [&](const char* field, bool once, bool h, bool w) {
@@ -41,7 +41,6 @@ class LocalLayer : public Layer {
   }
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     geometry_ = geometry();
     image_ = image_shape(*inputs[0]);
     outputs_ = settings().num_output();

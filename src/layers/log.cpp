@@ -9,7 +9,7 @@ class LogLayer : public FunctionLayer {
   LogLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : FunctionLayer(parameter, options, {ops::Function::Kind::logarithm}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& settings = parameter_.log_param();
     const double logarithm = log_of_base(settings.base());
     if (logarithm == 0) refuse("there is no logarithm to the base 1");

@@ -11,7 +11,7 @@ class LpqLossLayer : public LocationLossLayer {
  public:
   using LocationLossLayer::LocationLossLayer;
 
-  void check_settings() const override {
+  void read_settings() override {
     refuse_divisors();
     const auto& s = settings();
     if (s.p_size() != s.q_size() || s.p_size() < 1)
@@ -29,11 +29,6 @@ class LpqLossLayer : public LocationLossLayer {
         refuse("p and q must be above 0 and at most ", kMost, "; found ", s.p(i), " and ", s.q(i));
     if (!(s.p_epsilon() >= 0) || !(s.q_epsilon() >= 0))
       refuse("p_epsilon and q_epsilon must not be negative; found ", s.p_epsilon(), " and ", s.q_epsilon());
-  }
-
-  void setup(const Blobs&, const Blobs&) override {
-    check_settings();
-    const auto& s = settings();
     loss_.first_shift = s.p_epsilon();
     loss_.second_shift = s.q_epsilon();
     prescaled_ = s.l2_prescale_by_channels();

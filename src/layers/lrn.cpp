@@ -15,7 +15,7 @@ class LrnLayer : public Layer {
       : Layer(parameter, options,
               {.layout = LayoutRule::follows, .storage = StorageRule::sixteen_bits, .by_sample = true}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& settings = parameter_.lrn_param();
     if (settings.local_size() % 2 == 0) refuse("local_size must be odd; found ", settings.local_size());
     lrn_.size = settings.local_size();

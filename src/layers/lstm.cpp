@@ -47,11 +47,8 @@ class LstmOfOhLayer : public LstmLayer {
       : LstmLayer(parameter, options, form_of(parameter.lstm_param()),
                   parameter.lstm_param().clipping_threshold()) {}
 
-  void setup(const Blobs& inputs, const Blobs& outputs) override {
-    check_settings();
-    LstmLayer::setup(inputs, outputs);
-  }
-  void check_settings() const override {
+  void read_settings() override {
+    LstmLayer::read_settings();
     if (parameter().lstm_param().has_batch_size() && parameter().lstm_param().batch_size() == 0)
       refuse("lstm_param.batch_size must be positive");
   }

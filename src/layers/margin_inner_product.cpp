@@ -35,11 +35,15 @@ class MarginInnerProductLayer : public Layer {
     traits_.backward_reads_outputs = !any_length_;
   }
 
-  void setup(const Blobs& inputs, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings();
     if (s.num_output() == 0) refuse("num_output must be positive");
     if (!(s.base() >= 0) || !(s.gamma() >= 0) || !(s.lambda_min() >= 0) || s.iteration() < 0)
       refuse("base, gamma, lambda_min and iteration must not be negative");
+  }
+
+  void setup(const Blobs& inputs, const Blobs&) override {
+    const auto& s = settings();
     axis_ = inputs[0]->shape.canonical_axis(s.axis());
     classes_ = {s.num_output(), inputs[0]->shape.count(axis_), 1};
     decay_ = {s.base(), s.gamma(), s.power(), s.lambda_min(), s.iteration()};

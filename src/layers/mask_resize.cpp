@@ -16,14 +16,13 @@ class MaskResizeLayer : public Layer {
                .backward_reads_inputs = false,
                .backward_reads_outputs = false}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& s = settings();
     if (s.output_height() < 1 || s.output_width() < 1 || s.output_height() > kMost ||
         s.output_width() > kMost)
       refuse("output_height and output_width must be from 1 to ", kMost, "; found ", s.output_height(),
              " and ", s.output_width());
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape& input = image_shape(*inputs[0]);

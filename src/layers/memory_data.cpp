@@ -12,7 +12,7 @@ class MemoryDataLayer : public FilledByProgram {
   MemoryDataLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : FilledByProgram(parameter, options, {0, 0, 2, 2}, true) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& s = parameter_.memory_data_param();
     if (s.dim_size() > 0) {
       if (contains(s.dim(), 0u)) refuse("each dim of memory_data_param must be positive");
@@ -23,7 +23,6 @@ class MemoryDataLayer : public FilledByProgram {
              s.batch_size(), ", ", s.channels(), ", ", s.height(), " and ", s.width());
   }
   void setup(const Blobs&, const Blobs& outputs) override {
-    check_settings();
     const auto& s = parameter_.memory_data_param();
     if (s.dim_size() > 0)
       return set_outputs(outputs, {Shape({s.dim().begin(), s.dim().end()}), Shape{s.dim(0)}});

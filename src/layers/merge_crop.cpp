@@ -22,11 +22,10 @@ class MergeCropLayer : public Layer {
     if (!first) traits_.constant_input = 0;
   }
 
-  void check_settings() const override {
+  void read_settings() override {
     if (settings().forward_size() > 2 || settings().backward_size() > 2)
       refuse("forward and backward are given at most twice, once for each input");
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &a = inputs[0]->shape, &b = inputs[1]->shape;

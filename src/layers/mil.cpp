@@ -14,10 +14,9 @@ class MilLayer : public Layer {
     largest_.count = parameter.mil_param().context_per_roi();
   }
 
-  void check_settings() const override {
+  void read_settings() override {
     if (largest_.count < 1) refuse("context_per_roi must be given and positive");
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     Shape shape = inputs[0]->shape;

@@ -30,7 +30,7 @@ class DiscrepancyLossLayer : public WholeBatchLossLayer {
     traits_.shares = 2;
   }
 
-  void check_settings() const override {
+  void read_settings() override {
     const bool fixed = is_joint() ? joint().fix_gamma() : plain().fix_gamma();
     if (fixed)
       refuse("fix_gamma: true is not supported: the width would be that of the first batch of a run");
@@ -45,7 +45,6 @@ class DiscrepancyLossLayer : public WholeBatchLossLayer {
   }
 
   void setup(const Blobs&, const Blobs&) override {
-    check_settings();
     sides_[0].kernels = {count(), 1 / middle(ratio(), count()), ratio(), 0};
     sides_[0].by_distance = true;
     if (!is_joint()) return;

@@ -28,7 +28,7 @@ class MultiStageMeanfieldLayer : public LatticeLayer {
       : LatticeLayer(parameter, options,
                      {.arity = {3, 3, 1, 1}, .backward_reads_outputs = false, .differentiable_inputs = 2}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (settings().num_iterations() < 1) refuse("num_iterations must be positive");
     if (settings().is_no_class_weights() || settings().detection_potentials_enabled() ||
         settings().ho_potentials_enabled())
@@ -48,7 +48,6 @@ class MultiStageMeanfieldLayer : public LatticeLayer {
   }
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     classes_ = image_shape(*inputs[0])[1];
     declare_diagonal(weights("spatial_filter_weights_str", settings().spatial_filter_weights_str(),
                              settings().spatial_filter_weight()));

@@ -35,7 +35,7 @@ class MultiBoxLossLayer : public LossLayer {
                   {.arity = {4, 6, 1, 1}, .backward_reads_outputs = false, .differentiable_inputs = 2}),
         settings_(parameter_.multibox_loss_param()) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     decisions_.emplace(settings_, start_of_messages(*this));
     location_loss_ = {settings_.loc_loss_type() == Settings::L2 ? Kind::squared : Kind::smooth_absolute,
                       1,

@@ -12,9 +12,12 @@ class MvnLayer : public Layer {
   MvnLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options, {.layout = LayoutRule::follows, .backward_reads_outputs = false}) {}
 
+  void read_settings() override {
+    if (!(parameter_.mvn_param().eps() >= 0)) refuse("eps must not be negative");
+  }
+
   void setup(const Blobs& inputs, const Blobs&) override {
     if (inputs[0]->shape.axes() < 2) refuse("the input needs an axis of channels, axis 1");
-    if (!(parameter_.mvn_param().eps() >= 0)) refuse("eps must not be negative");
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

@@ -21,7 +21,7 @@ class NormalizeLayer : public Layer {
                .backward_reads_outputs = false,
                .differentiable_outputs = parameter.normalize_param().bp_norm() ? 2 : 1}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (!by_channels()) return;
     const caffe::ChannelNormalizeParameter& channels = parameter_.normalize_param();
     if (parameter_.has_norm_param()) refuse("norm_param and normalize_param exclude each other");
@@ -32,7 +32,6 @@ class NormalizeLayer : public Layer {
   }
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     if (inputs[0]->shape.axes() < 2) refuse("the input needs an axis of channels, axis 1");
     if (!parameter_.has_norm_param()) return;
     caffe::FillerParameter filler = settings().scale_filler();

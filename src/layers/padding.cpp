@@ -14,12 +14,11 @@ class PaddingLayer : public GridLayer {
         begin_(parameter.padding_param().pad_beg()),
         end_(parameter.padding_param().pad_end()) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     constexpr std::int64_t kMost = 1 << 20;
     if (std::max(begin_, end_) > kMost)
       refuse("pad_beg and pad_end must be at most ", kMost, "; found ", begin_, " and ", end_);
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     Shape shape = image_shape(*inputs[0]);

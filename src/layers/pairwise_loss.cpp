@@ -28,7 +28,7 @@ class PairwiseLossLayer : public WholeBatchLossLayer {
                              .differentiable_inputs = 3,
                              .constant_input = 1}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& s = settings();
     if (!(s.sigmoid_param() > 0) || !std::isfinite(s.sigmoid_param()))
       refuse("sigmoid_param must be positive; found ", s.sigmoid_param());
@@ -37,7 +37,6 @@ class PairwiseLossLayer : public WholeBatchLossLayer {
   }
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     const auto& s = settings();
     if (inputs.size() == 3) refuse("takes codes and labels, of one set or of two; found 3 bottoms");
     of_one_set_ = inputs.size() == 2;

@@ -11,7 +11,7 @@ class ParameterLayer : public Layer {
   ParameterLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options, {.arity = {0, 0, 1, 1}, .backward_reads_outputs = false}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& dims = parameter_.parameter_param().shape().dim();
     for (const std::int64_t dim : dims)
       if (dim < 1) refuse("parameter_param.shape holds ", dim, "; lengths must be positive");

@@ -45,6 +45,7 @@ class PoolingLayer : public Layer {
                .backward_reads_outputs = false,
                .differentiable_outputs = 1}) {}
 
+  void read_settings() override;
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
@@ -59,13 +60,13 @@ class PoolingLayer : public Layer {
 
  private:
   const caffe::PoolingParameter& settings() const { return parameter_.pooling_param(); }
+  bool has_stride_of_sides() const { return settings().has_stride_h() || settings().has_stride_w(); }
   bool rounds_up() const {
     return settings().has_ceil_mode() ? settings().ceil_mode()
                                       : settings().round_mode() == caffe::PoolingParameter::CEIL;
   }
   std::vector<std::int64_t> per_axis(const char* field, const Field& repeated, std::int64_t absent) const;
-  void read_kernel();
-  void read_pad_and_stride();
+  void read_windows();
   std::int64_t output_length(std::size_t axis, std::int64_t input) const;
   bool padded() const {
     return std::any_of(windows_.begin(), windows_.end(), [](const auto& window) { return window.pad > 0; });
@@ -96,51 +97,55 @@ std::vector<std::int64_t> PoolingLayer::per_axis(const char* field, const Field&
   return lengths;
 }
 
-void PoolingLayer::read_kernel() {
+void PoolingLayer::read_settings() {
   const auto& s = settings();
-  const bool list = s.kernel_size_size() > 0;
-  if (s.global_pooling()) {
-    if (list || s.has_kernel_h() || s.has_kernel_w())
-      refuse(
-          "global_pooling takes its kernel from the input; kernel_size, kernel_h and kernel_w must be "
-          "absent");
-    return;
-  }
-  const bool both = s.has_kernel_h() && s.has_kernel_w();
-  if (list ? s.has_kernel_h() || s.has_kernel_w() : !both)
+  if (!s.avg_include_pad() && s.pool() != caffe::PoolingParameter::AVE)
+    refuse("avg_include_pad: false is for pool: AVE only");
+  if (s.pool() == caffe::PoolingParameter::MIN)
+    refuse(
+        "pool: MIN is read as Power, Pooling with MAX and Power where a Pooling has one bottom and one top");
+  if (s.axis() != 1) refuse("pooling_param.axis other than 1 is not supported");
+  if (s.has_round_mode() && rounds_up() != (s.round_mode() == caffe::PoolingParameter::CEIL))
+    refuse("ceil_mode and round_mode contradict each other; give one of them");
+  const bool both = s.has_kernel_h() && s.has_kernel_w(), either = s.has_kernel_h() || s.has_kernel_w(),
+             list = s.kernel_size_size() > 0;
+  if (s.global_pooling() && (list || either))
+    refuse(
+        "global_pooling takes its kernel from the input; kernel_size, kernel_h and kernel_w must be "
+        "absent");
+  if (!s.global_pooling() && (list ? either : !both))
     refuse("give either kernel_size or both kernel_h and kernel_w");
-  if (both && windows_.size() != 2)
-    refuse("kernel_h and kernel_w need 2 spatial axes; there are ", windows_.size());
-  const std::vector<std::int64_t> kernel = both ? std::vector<std::int64_t>{s.kernel_h(), s.kernel_w()}
-                                                : per_axis("kernel_size", s.kernel_size(), 1);
-  for (std::size_t i = 0; i < windows_.size(); ++i) {
-    windows_[i].kernel = kernel[i];
-    if (kernel[i] < 1) refuse("the kernel must be at least 1 along each axis");
-  }
+  if ((s.has_pad_h() || s.has_pad_w()) && (s.pad_size() > 0 || !s.has_pad_h() || !s.has_pad_w()))
+    refuse("give either pad or both pad_h and pad_w");
+  if (has_stride_of_sides() && (s.stride_size() > 0 || !s.has_stride_h() || !s.has_stride_w()))
+    refuse("give either stride or both stride_h and stride_w");
+  if (std::count(s.kernel_size().begin(), s.kernel_size().end(), 0) > 0 ||
+      (both && (s.kernel_h() == 0 || s.kernel_w() == 0)))
+    refuse("the kernel must be at least 1 along each axis: kernel_size is 0");
+  if (std::count(s.stride().begin(), s.stride().end(), 0) > 0 ||
+      (has_stride_of_sides() && (s.stride_h() == 0 || s.stride_w() == 0)))
+    refuse("stride must be positive");
 }
 
-void PoolingLayer::read_pad_and_stride() {
+/// The windows along each spatial axis.
+void PoolingLayer::read_windows() {
   const auto& s = settings();
-  const bool pads = s.has_pad_h() || s.has_pad_w(), strides = s.has_stride_h() || s.has_stride_w();
-  if (pads && (s.pad_size() > 0 || !s.has_pad_h() || !s.has_pad_w()))
-    refuse("give either pad or both pad_h and pad_w");
-  if (strides && (s.stride_size() > 0 || !s.has_stride_h() || !s.has_stride_w()))
-    refuse("give either stride or both stride_h and stride_w");
-  if ((pads || strides) && windows_.size() != 2)
-    refuse("pad_h, pad_w, stride_h and stride_w need 2 spatial axes; there are ", windows_.size());
-  const std::vector<std::int64_t> pad = pads ? std::vector<std::int64_t>{s.pad_h(), s.pad_w()}
-                                             : per_axis("pad", s.pad(), 0),
-                                  stride = strides ? std::vector<std::int64_t>{s.stride_h(), s.stride_w()}
-                                                   : per_axis("stride", s.stride(), 1);
+  const bool kernels = s.has_kernel_h(), pads = s.has_pad_h(), strides = has_stride_of_sides();
+  if ((kernels || pads || strides) && windows_.size() != 2)
+    refuse("kernel_h, kernel_w, pad_h, pad_w, stride_h and stride_w need 2 spatial axes; there are ",
+           windows_.size());
+  using Lengths = std::vector<std::int64_t>;
+  const Lengths kernel =
+      kernels ? Lengths{s.kernel_h(), s.kernel_w()} : per_axis("kernel_size", s.kernel_size(), 1);
+  const Lengths pad = pads ? Lengths{s.pad_h(), s.pad_w()} : per_axis("pad", s.pad(), 0);
+  const Lengths stride = strides ? Lengths{s.stride_h(), s.stride_w()} : per_axis("stride", s.stride(), 1);
   for (std::size_t i = 0; i < windows_.size(); ++i) {
-    windows_[i].pad = pad[i];
-    windows_[i].stride = stride[i];
-    if (stride[i] < 1) refuse("stride must be positive");
+    windows_[i] = {kernel[i], stride[i], pad[i]};
     if (s.global_pooling() && (pad[i] > 0 || stride[i] != 1))
       refuse("global_pooling needs pad 0 and stride 1");
   }
   if (padded() && s.pool() == caffe::PoolingParameter::STOCHASTIC)
-    refuse("STOCHASTIC pooling cannot be padded");
+    refuse("STOCHASTIC pooling cannot be padded: pad must be 0");
   for (const PoolingWindow& window : windows_)
     if (padded() && window.pad >= window.kernel) refuse("pad must be smaller than the kernel");
 }
@@ -157,22 +162,12 @@ ops::PoolingMethod PoolingLayer::method() const {
 }
 
 void PoolingLayer::setup(const Blobs& inputs, const Blobs& outputs) {
-  if (!settings().avg_include_pad() && settings().pool() != caffe::PoolingParameter::AVE)
-    refuse("avg_include_pad: false is for pool: AVE only");
-  if (settings().pool() == caffe::PoolingParameter::MIN)
-    refuse(
-        "pool: MIN is read as Power, Pooling with MAX and Power where a Pooling has one bottom and one top");
-  if (settings().axis() != 1) refuse("pooling_param.axis other than 1 is not supported");
-  if (settings().has_round_mode() &&
-      rounds_up() != (settings().round_mode() == caffe::PoolingParameter::CEIL))
-    refuse("ceil_mode and round_mode contradict each other; give one of them");
   const int axes = inputs[0]->shape.axes();
   if (axes < 3)
     refuse("input ", quoted(inputs[0]->name), " has ", axes,
            " axes; expected at least 3 (N, C, then spatial)");
   windows_.resize(static_cast<std::size_t>(axes - 2));
-  read_kernel();
-  read_pad_and_stride();
+  read_windows();
   if (axes != 4 && axes != 5) traits_.layout = LayoutRule::contiguous;
   const bool draws = method() == ops::PoolingMethod::stochastic && options().phase == Phase::train;
   traits_.by_sample = axes == 4 && outputs.size() == 1 && !draws;

@@ -30,7 +30,7 @@ class PriorBoxLayer : public Layer {
                .backward_reads_outputs = false,
                .differentiable_inputs = 0}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings();
     read_sizes();
     if (s.variance_size() != 0 && s.variance_size() != 1 && s.variance_size() != 4)

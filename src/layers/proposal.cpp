@@ -19,7 +19,7 @@ class ProposalLayer : public BoxLayer {
   ProposalLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : BoxLayer(parameter, options, {3, 3, 1, 2}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     anchors_ = read_anchors(settings());
     scale_ = read_scale(settings(), {1, 1, 1, 1});
     // Below 1 no two regions are equal, by which ProposalTarget tells rows that repeat one.

@@ -24,7 +24,7 @@ class ProposalTargetLayer : public BoxLayer {
   ProposalTargetLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : BoxLayer(parameter, options, {2, 2, 5, 5}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings();
     if (s.num_classes() < 2)
       refuse("num_classes must be at least 2: background and objects; found ", s.num_classes());

@@ -12,7 +12,7 @@ class PsRoiPoolingLayer : public RegionLayer {
     bins_ = {settings().group_size(), settings().group_size(), settings().spatial_scale(), 0};
   }
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     if (bins_.pooled_h < 1) refuse("group_size must be given and positive");
     if (settings().output_dim() < 1) refuse("output_dim must be given and positive");
     check_bins();

@@ -32,7 +32,7 @@ class PythonLayer : public Layer {
     if (options.net_phase == Phase::train && traits_.shares > 0) share_ = 1.0 / options.devices;
   }
 
-  void check_settings() const override {
+  void read_settings() override {
     check_python_settings(parameter_);
     const caffe::PythonParameter& settings = parameter_.python_param();
     if (settings.has_max_samples() && settings.max_samples() == 0)
@@ -40,7 +40,6 @@ class PythonLayer : public Layer {
   }
 
   void setup(const Blobs& inputs, const Blobs& outputs) override {
-    check_settings();
     if (traits_.chooses_samples && outputs.empty())
       refuse("python_param.max_samples is for layers with outputs");
     program_ = make_python_program(python_options(parameter_, options().phase, dtype(), inputs, outputs));

@@ -24,14 +24,13 @@ class PythonSource : public Layer, public data::TestPassSource {
     key_ = cat(reinterpret_cast<std::uintptr_t>(scope->run()), " ", scope->next_name(name()));
   }
 
-  void check_settings() const override {
+  void read_settings() override {
     check_python_settings(parameter_);
     if (parameter_.python_param().has_max_samples())
       refuse("python_param.max_samples is for layers with inputs: this one may bring any number of samples");
   }
 
   void setup(const Blobs& inputs, const Blobs& outputs) override {
-    check_settings();
     const PythonProgramOptions program =
         python_options(parameter_, options().phase, dtype(), inputs, outputs);
     batches_ = key_.empty() ? std::make_shared<PythonBatches>(program, options().devices)

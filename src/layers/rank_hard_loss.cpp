@@ -24,7 +24,7 @@ class RankHardLossLayer : public WholeBatchLossLayer {
             parameter, options,
             {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false, .differentiable_inputs = 1}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (settings().pair_size() < 2)
       refuse("pair_size must be at least 2: a pair is a sample and the next one; found ",
              settings().pair_size());
@@ -34,7 +34,6 @@ class RankHardLossLayer : public WholeBatchLossLayer {
       if (!(ratio >= 0) || !std::isfinite(ratio)) refuse(field, " must be a number >= 0; found ", ratio);
     if (!std::isfinite(settings().margin())) refuse("margin must be finite; found ", settings().margin());
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &features = inputs[0]->shape, &labels = inputs[1]->shape;

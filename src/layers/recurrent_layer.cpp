@@ -28,8 +28,11 @@ RecurrentLayer::RecurrentLayer(const caffe::LayerParameter& parameter, const Lay
       initial_(states),
       carried_(states) {}
 
-void RecurrentLayer::setup(const Blobs& inputs, const Blobs&) {
+void RecurrentLayer::read_settings() {
   if (d_ == 0) refuse("num_output must be positive");
+}
+
+void RecurrentLayer::setup(const Blobs& inputs, const Blobs&) {
   if (settings().debug_info() && options().rank == 0)
     log_warning(cat("layer ", quoted(name()), " (", type(),
                     "): recurrent_param.debug_info has no effect, as there is no unrolled net; the solver's "
@@ -74,19 +77,20 @@ void RecurrentLayer::read_shapes(const Blobs& inputs) {
   read_steps(*inputs[0]);
   const Shape steps{t_, n_};
   if (!form_.joins_axes)
-    expect(*inputs[1], steps, "whether a sequence continues, time steps x sequences");
+    expect(*inputs[1], steps, "cont, whether a sequence continues, time steps x sequences");
   else if (marked_ && inputs[1]->shape.count() != steps.count())
     refuse("input ", quoted(inputs[1]->name), " has the shape ", inputs[1]->shape.to_string(), "; expected ",
            steps.count(), " values: whether a sequence continues, time steps x sequences");
   if (static_) {
     const Shape& s = inputs[2]->shape;
     if (s.axes() < 2 || s[0] != n_)
-      refuse("the static input ", quoted(inputs[2]->name), " has the shape ", s.to_string(),
+      refuse("the static input (x_static) ", quoted(inputs[2]->name), " has the shape ", s.to_string(),
              "; expected sequences x values with ", n_, " sequences");
     s_size_ = s.count(1);
   }
   for (int k = 0; exposed() && k < state_count(); ++k)
-    expect(*inputs[state_input(k)], Shape{1, n_, d_}, "a state before the first step");
+    expect(*inputs[state_input(k)], Shape{1, n_, d_},
+           k == 0 ? "h_0, the state before the first step" : "c_0, the cell's state before the first step");
 }
 
 void RecurrentLayer::reshape(const Blobs& inputs, const Blobs& outputs) {

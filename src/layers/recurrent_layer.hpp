@@ -38,6 +38,7 @@ class RecurrentLayer : public Layer {
   RecurrentLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, int states, int gates)
       : RecurrentLayer(parameter, options, states, gates, {.settings = parameter.recurrent_param()}) {}
 
+  void read_settings() override;
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;

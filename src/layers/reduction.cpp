@@ -15,11 +15,8 @@ class ReductionLayer : public Layer {
   ReductionLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options, {.backward_reads_outputs = false}) {}
 
-  void setup(const Blobs& inputs, const Blobs&) override {
+  void read_settings() override {
     const auto& settings = parameter_.reduction_param();
-    axis_ = inputs[0]->shape.canonical_axis(settings.axis());
-    // What is added up is then all of a sample, or of the batch: in any order.
-    if (axis_ <= 1) traits_.layout = LayoutRule::follows;
     mean_ = settings.operation() == caffe::ReductionParameter::MEAN;
     switch (settings.operation()) {
       case caffe::ReductionParameter::ASUM:
@@ -33,6 +30,12 @@ class ReductionLayer : public Layer {
       default:
         traits_.backward_reads_inputs = false;
     }
+  }
+
+  void setup(const Blobs& inputs, const Blobs&) override {
+    axis_ = inputs[0]->shape.canonical_axis(parameter_.reduction_param().axis());
+    // What is added up is then all of a sample, or of the batch: in any order.
+    if (axis_ <= 1) traits_.layout = LayoutRule::follows;
     if (axis_ > 0 || options().net_phase == Phase::test || options().devices == 1) return;
     traits_.shares = 1;
     if (!mean_) return;

@@ -15,7 +15,7 @@ class ReorgLayer : public GridLayer {
   ReorgLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : GridLayer(parameter, options, {}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     if (stride() < 1) refuse("stride must be positive");
   }
 

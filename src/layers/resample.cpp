@@ -10,13 +10,9 @@ class ResampleLayer : public SizedLayer {
  public:
   using SizedLayer::SizedLayer;
 
-  void check_settings() const override {
+  void read_settings() override {
     if (parameter_.resample_param().type() == caffe::ResampleParameter::AREA)
       refuse("type AREA is not supported; NEAREST, LINEAR and CUBIC are");
-  }
-
-  void setup(const Blobs&, const Blobs&) override {
-    check_settings();
     using Kernel = ops::Resampling::Kernel;
     const auto& s = parameter_.resample_param();
     how_ = {s.type() == caffe::ResampleParameter::NEAREST ? Kernel::nearest

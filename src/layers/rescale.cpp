@@ -18,10 +18,9 @@ class RescaleLayer : public Layer {
                .backward_reads_outputs = false,
                .differentiable_inputs = 0}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (parameter_.rescale_param().rf() < 1) refuse("rf must be positive");
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     for (Blob* output : outputs) set_output(*output, inputs[0]->shape, inputs[0]->layout);

@@ -16,7 +16,7 @@ class ReshapeLayer : public Layer {
                .backward_reads_inputs = false,
                .backward_reads_outputs = false}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& dims = parameter_.reshape_param().shape().dim();
     if (std::count(dims.begin(), dims.end(), -1) > 1) refuse("shape may hold one -1 only");
     for (const std::int64_t dim : dims)

@@ -20,7 +20,7 @@ class ResizeLayer : public Layer {
                .backward_reads_outputs = false,
                .differentiable_inputs = 1}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& s = settings();
     if (s.is_pyramid_test() || s.has_out_height_scale() || s.has_out_width_scale())
       refuse(
@@ -40,7 +40,6 @@ class ResizeLayer : public Layer {
              " and ", s.width());
   }
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     const auto& s = settings();
     if (inputs.size() < 2 && !s.has_scale() &&
         !((s.has_height() || s.has_scale_y()) && (s.has_width() || s.has_scale_x())))

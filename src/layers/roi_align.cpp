@@ -25,7 +25,7 @@ class RoiAlignLayer : public RegionLayer {
              std::max<std::int64_t>(settings.sampling_ratio(), 0)};
   }
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     if (is_grid() && parameter_.has_roi_align_param())
       refuse("give either roi_align_param or roi_pooling_param (Cascade R-CNN), not both");
     check_bins();

@@ -20,7 +20,7 @@ class RoiPoolingLayer : public RegionLayer {
     words_ = {"part", "video"};
   }
 
-  void check_settings() const override {
+  void read_settings() override {
     check_bins();
     if (!in_time()) {
       if (settings().has_temporal_scale()) refuse("temporal_scale needs pooled_l");
@@ -30,7 +30,6 @@ class RoiPoolingLayer : public RegionLayer {
     if (!(of_video_.scale > 0)) refuse("temporal_scale must be positive; found ", of_video_.scale);
     if (bins_.pad != 0) refuse("pad_ratio does not go with pooled_l");
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     if (!in_time()) return RegionLayer::reshape(inputs, outputs);

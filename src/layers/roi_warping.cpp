@@ -16,8 +16,7 @@ class RoiWarpingLayer : public RegionLayer {
     bins_ = {settings.pooled_h(), settings.pooled_w(), settings.spatial_scale(), 0, 0};
   }
 
-  void check_settings() const override { check_bins(); }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
+  void read_settings() override { check_bins(); }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;

@@ -15,8 +15,14 @@ namespace banyan {
 
 class RowsLayer : public Layer {
  public:
-  void setup(const Blobs& inputs, const Blobs&) override {
+  void read_settings() override {
     settings_ = row_settings();
+    if (parameter_.bottom_size() > 1) return;
+    if (settings_.num_output == 0) refuse("num_output must be positive");
+    if (settings_.normalize && settings_.transpose) refuse("normalize and transpose exclude each other");
+  }
+
+  void setup(const Blobs& inputs, const Blobs&) override {
     axis_ = inputs[0]->shape.canonical_axis(settings_.axis);
     k_ = inputs[0]->shape.count(axis_);
     given_ = inputs.size() > 1;
@@ -26,8 +32,6 @@ class RowsLayer : public Layer {
       return;
     }
     n_ = settings_.num_output;
-    if (n_ == 0) refuse("num_output must be positive");
-    if (settings_.normalize && settings_.transpose) refuse("normalize and transpose exclude each other");
     declare(settings_.transpose ? Shape{k_, n_} : Shape{n_, k_}, settings_.weight_filler).adjusted =
         settings_.normalize;
     if (settings_.bias_term) declare(Shape{n_}, settings_.bias_filler);

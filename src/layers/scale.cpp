@@ -22,6 +22,7 @@ class ScaleLayer : public Layer {
                .backward_reads_outputs = false,
                .fuses_activation = ActivationFusion::forward}) {}
 
+  void read_settings() override;
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
@@ -65,10 +66,14 @@ class ScaleLayer : public Layer {
   Tensor within_, none_;
 };
 
-void ScaleLayer::setup(const Blobs& inputs, const Blobs&) {
+void ScaleLayer::read_settings() {
   const auto& settings = parameter_.scale_param();
   if (settings.has_min_value() && settings.has_max_value() && !(settings.min_value() <= settings.max_value()))
     refuse("min_value ", settings.min_value(), " exceeds max_value ", settings.max_value());
+}
+
+void ScaleLayer::setup(const Blobs& inputs, const Blobs&) {
+  const auto& settings = parameter_.scale_param();
   const CoveredAxes axes = covered(inputs);
   const bool per_channel = inputs.size() == 1 && is_per_channel(axes);
   if (!per_channel) traits_.layout = LayoutRule::contiguous;

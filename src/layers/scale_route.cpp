@@ -26,7 +26,7 @@ class ScaleRouteLayer : public Layer {
                .repeatable = false,
                .differentiable_inputs = 0}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& s = parameter_.scale_route_param();
     if (s.has_low_scale() && !(s.low_scale() > 0))
       refuse("low_scale must be positive; found ", s.low_scale());

@@ -19,18 +19,13 @@ class ScaleTanHLayer : public Layer {
       : Layer(parameter, options,
               {.layout = LayoutRule::follows, .in_place = true, .backward_reads_inputs = false}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& s = settings();
     if (s.step_size() < 1) refuse("step_size must be positive");
     for (const float value : {s.init_scale(), s.gamma(), s.power()})
       if (!std::isfinite(value)) refuse("init_scale, gamma and power must be finite; found ", value);
     if (s.gamma() < 0) refuse("gamma must not be negative; found ", s.gamma());
-  }
-
-  void setup(const Blobs&, const Blobs&) override {
-    check_settings();
     constexpr double kNone = std::numeric_limits<double>::infinity();
-    const auto& s = settings();
     schedule_ = {0, s.init_scale(), s.gamma(), s.power(), -kNone, kNone};
     schedule_.step = s.step_size();
   }

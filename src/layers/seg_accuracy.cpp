@@ -26,15 +26,11 @@ class SegAccuracyLayer : public Layer {
                .differentiable_inputs = 0,
                .meets = options.net_phase == Phase::train ? Meets::forward : Meets::never}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (!settings().reset() && options().net_phase == Phase::test && options().devices > 1)
       refuse("reset: false adds up the batches of a test, but ", options().devices,
              " devices take turns with them; test on one device, or without reset: false");
     label_list(settings().ignore_label(), name(), "ignore_label");
-  }
-
-  void setup(const Blobs&, const Blobs&) override {
-    check_settings();
     if (settings().has_metric() && options().rank == 0)
       log_warning(cat("layer ", quoted(name()), " (", type(),
                       "): metric has no effect: the output holds all three values"));

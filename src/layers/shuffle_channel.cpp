@@ -10,7 +10,7 @@ class ShuffleChannelLayer : public GridLayer {
   ShuffleChannelLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : GridLayer(parameter, options, {.layout = LayoutRule::follows}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     if (group() < 1) refuse("group must be positive");
   }
 

@@ -14,14 +14,14 @@ class SigmoidCrossEntropyLossLayer : public TargetLossLayer {
   SigmoidCrossEntropyLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : TargetLossLayer(parameter, options, 3, 1, {ops::TargetLoss::Kind::sigmoid_cross_entropy}) {}
 
-  void setup(const Blobs& inputs, const Blobs&) override {
+  void read_settings() override {
     const auto& loss = parameter_.loss_param();
     if (loss.label_smoothing() != 0) refuse("label_smoothing is not supported: smooth the targets");
     if (loss.thresh_ratio() != 1) refuse("thresh_ratio (yjxiong) is a setting of SoftmaxWithLoss only");
     normalization_ = read_normalization(Normalization::batch_size);
     traits_.meets = meets_for(normalization_);
     loss_.ignore = {loss.has_ignore_label(), loss.ignore_label()};
-    weighted_ = inputs.size() > 2;
+    weighted_ = parameter_.bottom_size() > 2;
     balance_ = loss.class_balance();
     if (!(balance_ >= 0)) refuse("class_balance must not be negative");
     if (weighted_ && balance_ > 0)

@@ -17,17 +17,20 @@ class SliceLayer : public Layer {
                .backward_reads_inputs = false,
                .backward_reads_outputs = false}) {}
 
-  void setup(const Blobs& inputs, const Blobs& outputs) override {
+  void read_settings() override {
     const auto& settings = parameter_.slice_param();
     if (settings.has_axis() && settings.has_slice_dim())
       refuse("give either axis or slice_dim (old), not both");
+    const int points = settings.slice_point_size(), tops = parameter_.top_size();
+    if (points > 0 && points + 1 != tops)
+      refuse("expected ", tops - 1, " slice_points for ", tops, " outputs; found ", points);
+  }
+
+  void setup(const Blobs& inputs, const Blobs&) override {
+    const auto& settings = parameter_.slice_param();
     const int axis = settings.has_slice_dim() ? static_cast<int>(settings.slice_dim()) : settings.axis();
     axis_ = inputs[0]->shape.canonical_axis(axis);
     if (axis_ > 1) traits_.layout = LayoutRule::contiguous;
-    if (settings.slice_point_size() > 0 &&
-        static_cast<std::size_t>(settings.slice_point_size()) + 1 != outputs.size())
-      refuse("expected ", outputs.size() - 1, " slice_points for ", outputs.size(), " outputs; found ",
-             settings.slice_point_size());
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

@@ -12,7 +12,7 @@ class SmoothL1LossLayer : public TargetLossLayer {
       : TargetLossLayer(parameter, options, 4, 2,
                         {ops::TargetLoss::Kind::smooth_absolute, parameter.smooth_l1_loss_param().sigma()}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     if (!(loss_.sigma > 0)) refuse("sigma must be positive; found ", loss_.sigma);
   }
 };

@@ -16,7 +16,7 @@ class SmoothL1LossOhemLayer : public TargetLossLayer {
     traits_.arity.max_outputs = 2;
   }
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     if (!(loss_.sigma > 0)) refuse("sigma must be positive; found ", loss_.sigma);
     if (parameter_.loss_param().has_ignore_label())
       refuse("takes no ignore_label: its targets are no labels");

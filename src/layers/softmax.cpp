@@ -10,7 +10,7 @@ class SoftmaxLayer : public Layer {
   SoftmaxLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options, {.backward_reads_inputs = false}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     require_softmax(parameter_.softmax_param(), [&](const auto&... why) { refuse(why...); });
   }
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

@@ -14,7 +14,7 @@ class SoftmaxCrossEntropyLossLayer : public LossLayer {
       : LossLayer(parameter, options,
                   {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false, .differentiable_inputs = 1}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     require_softmax(parameter_.softmax_param(), [&](const auto&... why) { refuse(why...); });
     if (parameter_.loss_param().has_ignore_label())
       refuse(

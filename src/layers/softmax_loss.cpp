@@ -29,8 +29,8 @@ class SoftmaxLossLayer : public SoftmaxedLossLayer {
   SoftmaxLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : SoftmaxedLossLayer(parameter, options, 2, true) {}
 
-  void setup(const Blobs& inputs, const Blobs& outputs) override {
-    SoftmaxedLossLayer::setup(inputs, outputs);
+  void read_settings() override {
+    SoftmaxedLossLayer::read_settings();
     const auto& loss = parameter_.loss_param();
     if (!(loss.label_smoothing() >= 0 && loss.label_smoothing() <= 1))
       refuse("label_smoothing must be from 0 to 1; found ", loss.label_smoothing());

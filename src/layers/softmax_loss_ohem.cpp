@@ -13,8 +13,8 @@ class SoftmaxLossOhemLayer : public SoftmaxedLossLayer {
     traits_.arity.max_outputs = 3;
   }
 
-  void setup(const Blobs& inputs, const Blobs& outputs) override {
-    SoftmaxedLossLayer::setup(inputs, outputs);
+  void read_settings() override {
+    SoftmaxedLossLayer::read_settings();
     refuse_label_smoothing();
     refuse_thresh_ratio();
   }

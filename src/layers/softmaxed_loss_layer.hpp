@@ -15,7 +15,7 @@ class SoftmaxedLossLayer : public LossLayer {
       : LossLayer(parameter, options, {.arity = {2, most_inputs, 1, 2}, .differentiable_inputs = 1},
                   takes_class_weights) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     require_softmax(parameter_.softmax_param(), [&](const auto&... why) { refuse(why...); });
     const auto& loss = parameter_.loss_param();
     normalization_ = read_normalization(Normalization::valid);

@@ -55,7 +55,7 @@ SourceLayer::Settings SourceLayer::settings_of(const caffe::DataParameter& from)
   return settings;
 }
 
-void SourceLayer::check_settings() const {
+void SourceLayer::read_settings() {
   checked_settings();
   check_transform();
 }

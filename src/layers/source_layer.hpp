@@ -28,7 +28,7 @@ class SourceLayer : public Layer, public data::BatchSource {
   explicit SourceLayer(const caffe::LayerParameter& parameter, const LayerOptions& options,
                        Arity arity = {0, 0, 1, 2}, LayoutRule layout = LayoutRule::channels_last);
 
-  void check_settings() const override;
+  void read_settings() override;
   void setup(const Blobs& inputs, const Blobs& outputs) override;
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
   void prepare(Pass& pass, const Blobs& outputs) override;

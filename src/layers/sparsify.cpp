@@ -16,12 +16,11 @@ class SparsifyLayer : public ElementwiseLayer {
     traits_.by_sample = true;
   }
 
-  void check_settings() const override {
+  void read_settings() override {
     for (const auto& [field, value] :
          {std::pair{"coef", settings().coef()}, std::pair{"thre", settings().thre()}})
       if (!(value >= 0) || !std::isfinite(value)) refuse(field, " must be a number >= 0; found ", value);
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;

@@ -13,12 +13,15 @@ class SpatialDropoutLayer : public DroppingLayer {
  public:
   using DroppingLayer::DroppingLayer;
 
-  void setup(const Blobs& inputs, const Blobs&) override {
-    if (inputs[0]->shape.axes() < 2) refuse("the input needs an axis of channels, axis 1");
+  void read_settings() override {
     const bool intel = parameter_.has_spatial_dropout_param();
     if (intel && parameter_.has_dropout_param())
       refuse("dropout_param and spatial_dropout_param (Intel) say the same; keep one");
     set_ratio(intel ? parameter_.spatial_dropout_param().dropout_ratio() : settings().dropout_ratio());
+  }
+
+  void setup(const Blobs& inputs, const Blobs&) override {
+    if (inputs[0]->shape.axes() < 2) refuse("the input needs an axis of channels, axis 1");
   }
 
  protected:

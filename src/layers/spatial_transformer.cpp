@@ -32,7 +32,7 @@ class SpatialTransformerLayer : public Layer {
     }
   }
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& s = settings();
     if (s.transform_type() != "affine")
       refuse("transform_type ", quoted(s.transform_type()), " is not supported; \"affine\" is");
@@ -43,7 +43,6 @@ class SpatialTransformerLayer : public Layer {
     if (how_.given == 0)
       refuse("all of theta_1_1 to theta_2_3 are given: nothing is left for the second input");
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &maps = image_shape(*inputs[0]), &theta = inputs[1]->shape;

@@ -18,7 +18,7 @@ class SppLayer : public Layer {
   SppLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options, {.backward_reads_inputs = false, .backward_reads_outputs = false}) {}
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const caffe::SPPParameter::PyramidType type = settings().pyramid_type();
     if (type != caffe::SPPParameter::CUSTOM) {
       if (settings().has_pyramid_height())

@@ -34,7 +34,7 @@ class SqueezeDetLossLayer : public LossLayer {
                    .differentiable_inputs = 3,
                    .meets = Meets::forward}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& s = settings();
     if (s.classes() < 1 || s.anchors_per_grid() < 1)
       refuse("classes and anchors_per_grid must be positive; found ", s.classes(), " and ",
@@ -45,10 +45,6 @@ class SqueezeDetLossLayer : public LossLayer {
     for (const std::uint32_t side : s.anchor_shapes())
       if (side == 0) refuse("anchor_shapes must be positive");
     if (!(s.epsilon() > 0)) refuse("epsilon must be positive; found ", s.epsilon());
-  }
-
-  void setup(const Blobs&, const Blobs&) override {
-    check_settings();
     const auto crop = parameter_.transform_param().crop_size();
     side_ = crop > 0 ? crop : 416;
     logarithm_ = {ops::Function::Kind::logarithm, 1, settings().epsilon(), -1};

@@ -22,14 +22,13 @@ class SsimLossLayer : public LossLayer {
                    .meets = Meets::forward}),
         how_{settings().kernel_size(), settings().stride(), settings().c1(), settings().c2()} {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (how_.size < 1 || how_.size > kMost || how_.stride < 1)
       refuse("kernel_size must be from 1 to ", kMost, " and stride positive; found ", how_.size, " and ",
              how_.stride);
     if (!(how_.c1 > 0) || !(how_.c2 > 0))
       refuse("c1 and c2 must be positive; found ", how_.c1, " and ", how_.c2);
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &x = image_shape(*inputs[0]), &y = inputs[1]->shape;

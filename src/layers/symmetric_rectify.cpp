@@ -16,12 +16,11 @@ class SymmetricRectifyLayer : public ElementwiseLayer {
   SymmetricRectifyLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : ElementwiseLayer(parameter, options, false, true) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (!std::isfinite(settings().thre_decay()))
       refuse("thre_decay must be finite; found ", settings().thre_decay());
   }
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     if (inputs[0]->shape.axes() < 2) refuse("the input needs an axis of channels, axis 1");
     const Shape thresholds = settings().channel_shared() ? Shape{} : Shape{inputs[0]->shape[1]};
     declare(thresholds, settings().filler()).adjusted = true;

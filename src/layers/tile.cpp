@@ -10,9 +10,12 @@ class TileLayer : public Layer {
   TileLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options, {.backward_reads_inputs = false, .backward_reads_outputs = false}) {}
 
+  void read_settings() override {
+    if (tiles() < 1) refuse("tiles must be positive; found ", tiles());
+  }
+
   void setup(const Blobs& inputs, const Blobs&) override {
     axis_ = inputs[0]->shape.canonical_axis(parameter_.tile_param().axis());
-    if (tiles() < 1) refuse("tiles must be positive; found ", tiles());
   }
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     Shape shape = inputs[0]->shape;

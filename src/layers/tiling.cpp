@@ -10,11 +10,10 @@ class TilingLayer : public GridLayer {
   TilingLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : GridLayer(parameter, options, {.by_sample = true}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (side() < 1 || side() > kMost)
       refuse("tile_dim must be given, and from 1 to ", kMost, "; found ", side());
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape& input = image_shape(*inputs[0]);

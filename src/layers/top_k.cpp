@@ -15,13 +15,12 @@ class TopKLayer : public Layer {
   TopKLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options, {.backward_reads_inputs = false, .backward_reads_outputs = false}) {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (settings().k() < 1) refuse("k must be positive");
     if (!(settings().a() > 0) || !std::isfinite(settings().a()))
       refuse("a must be positive; found ", settings().a());
     if (kept() < 1) refuse("in tests k times a, ", settings().k(), " x ", settings().a(), ", keeps nothing");
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape& input = inputs[0]->shape;

@@ -23,13 +23,12 @@ class TripletLossLayer : public WholeBatchLossLayer {
       : WholeBatchLossLayer(parameter, options, {.arity = {2, 3, 1, 1}, .backward_reads_outputs = false}),
         margin_{static_cast<ops::TripletMargin::Kind>(settings().losstype()), settings().margin()} {}
 
-  void check_settings() const override {
+  void read_settings() override {
     if (settings().losstype() > 2) refuse("losstype must be 0, 1 or 2; found ", settings().losstype());
     check_margin(static_cast<int>(settings().losstype()));
   }
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     of_sets_ = inputs.size() == 2;
     if (!of_sets_) {
       if (settings().has_num_triplets())

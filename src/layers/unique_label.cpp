@@ -17,7 +17,7 @@ class UniqueLabelLayer : public Layer {
               {.backward_reads_inputs = false, .backward_reads_outputs = false, .differentiable_inputs = 0}) {
   }
 
-  void setup(const Blobs&, const Blobs&) override {
+  void read_settings() override {
     const auto& s = parameter_.unique_label_param();
     if (s.max_labels() < 1) refuse("max_labels must be given and positive; found ", s.max_labels());
     if (s.max_labels() <= s.force_label_size())

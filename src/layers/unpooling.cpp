@@ -28,16 +28,15 @@ class UnpoolingLayer : public UnpoolLayer {
         tiles_(parameter.unpooling_param().unpool() == caffe::UnpoolingParameter::TILE),
         spreads_(tiles_ || parameter.unpooling_param().unpool() == caffe::UnpoolingParameter::AVE) {}
 
-  void setup(const Blobs& inputs, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings();
     const std::string& method = caffe::UnpoolingParameter::UnpoolMethod_Name(s.unpool());
     if (s.unpool() == caffe::UnpoolingParameter::STOCHASTIC)
       refuse(
           "unpool STOCHASTIC is not supported: no branch computes it; known methods: MAX, AVE, TILE, FIXED");
-    if (!by_window() && inputs.size() != 2)
-      refuse("unpool MAX needs a second input, the mask of a Pooling layer");
-    if (by_window() && inputs.size() != 1)
-      refuse("unpool ", method, " takes one input; found ", inputs.size());
+    const int bottoms = parameter_.bottom_size();
+    if (!by_window() && bottoms != 2) refuse("unpool MAX needs a second input, the mask of a Pooling layer");
+    if (by_window() && bottoms != 1) refuse("unpool ", method, " takes one input; found ", bottoms);
     read("kernel", s.has_kernel_size(), s.kernel_size(), s.has_kernel_h(), s.kernel_h(), s.has_kernel_w(),
          s.kernel_w(), kernel_);
     read("stride", s.has_stride(), s.stride(), s.has_stride_h(), s.stride_h(), s.has_stride_w(), s.stride_w(),

@@ -16,14 +16,14 @@ class UpsampleLayer : public UnpoolLayer {
   UpsampleLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : UnpoolLayer(parameter, options, 1) {}
 
-  void setup(const Blobs& inputs, const Blobs&) override {
+  void read_settings() override {
     const auto& s = settings();
     const bool sized = s.has_upsample_h() || s.has_upsample_w(), scaled = s.has_scale_h() || s.has_scale_w();
     if (sized && !(s.has_upsample_h() && s.has_upsample_w())) refuse("give both upsample_h and upsample_w");
     if (scaled && s.has_scale()) refuse("give either scale or scale_h and scale_w, not both");
     if (scaled && !(s.has_scale_h() && s.has_scale_w())) refuse("give both scale_h and scale_w");
     if (factor(0) < 1 || factor(1) < 1) refuse(scaled ? "scale_h and scale_w" : "scale", " must be positive");
-    repeats_ = inputs.size() == 1;
+    repeats_ = parameter_.bottom_size() == 1;
     if (repeats_ && (sized || s.pad_out_h() || s.pad_out_w()))
       refuse(
           "upsample_h, upsample_w, pad_out_h and pad_out_w need a second input, the mask of a Pooling layer");

@@ -22,11 +22,10 @@ class WarpLayer : public Layer {
     if (parameter_.propagate_down_size() == 0 || !parameter_.propagate_down(0)) traits_.constant_input = 0;
   }
 
-  void check_settings() const override {
+  void read_settings() override {
     if (parameter_.flow_warp_param().fill_value() != caffe::FlowWarpParameter::ZERO)
       refuse("fill_value NOT_A_NUMBER is not supported: pixels from outside are 0");
   }
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape& maps = image_shape(*inputs[0]);

@@ -17,8 +17,8 @@ class WeightedSoftmaxLossLayer : public SoftmaxedLossLayer {
   WeightedSoftmaxLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : SoftmaxedLossLayer(parameter, options, 3) {}
 
-  void setup(const Blobs& inputs, const Blobs& outputs) override {
-    SoftmaxedLossLayer::setup(inputs, outputs);
+  void read_settings() override {
+    SoftmaxedLossLayer::read_settings();
     refuse_label_smoothing();
     refuse_thresh_ratio();
     const auto& s = parameter_.softmax_param();

@@ -137,7 +137,7 @@ class YoloDetectionOutputLayer : public CellOutputLayer {
  public:
   using CellOutputLayer::CellOutputLayer;
 
-  void check_settings() const override {
+  void read_settings() override {
     check(settings());
     if (settings().coords() != 4) refuse("coords must be 4; found ", settings().coords());
     const std::int64_t numbers = 2 * std::int64_t{settings().num_box()};
@@ -146,7 +146,6 @@ class YoloDetectionOutputLayer : public CellOutputLayer {
   }
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     const auto& s = settings();
     read(s, true);
     Sizes sizes;
@@ -167,7 +166,7 @@ class Yolov3DetectionOutputLayer : public CellOutputLayer {
  public:
   using CellOutputLayer::CellOutputLayer;
 
-  void check_settings() const override {
+  void read_settings() override {
     check(settings());
     for (const std::uint32_t scale : settings().anchors_scale())
       if (scale == 0) refuse("anchors_scale must be positive");
@@ -177,7 +176,6 @@ class Yolov3DetectionOutputLayer : public CellOutputLayer {
   }
 
   void setup(const Blobs& inputs, const Blobs&) override {
-    check_settings();
     const auto& s = settings();
     read(s, false);
     const auto count = static_cast<int>(inputs.size());

@@ -43,8 +43,6 @@ class YoloLossLayer : public LossLayer {
                    .differentiable_inputs = 1,
                    .meets = Meets::forward}) {}
 
-  void setup(const Blobs&, const Blobs&) override { check_settings(); }
-
   void reshape(const Blobs& inputs, const Blobs& outputs) override;
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override;
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
@@ -190,7 +188,7 @@ class Yolov3Layer : public YoloLossLayer {
  public:
   using YoloLossLayer::YoloLossLayer;
 
-  void check_settings() const override {
+  void read_settings() override {
     check_numbers(settings().biases_size(), classes(), boxes());
     if (settings().anchors_scale() == 0) refuse("anchors_scale must be positive");
     if (settings().mask_size() == 0 && settings().biases_size() != 2 * boxes())
@@ -230,7 +228,7 @@ class RegionLossLayer : public YoloLossLayer {
  public:
   using YoloLossLayer::YoloLossLayer;
 
-  void check_settings() const override {
+  void read_settings() override {
     const auto& s = settings();
     check_numbers(s.biases_size(), classes(), boxes());
     if (s.biases_size() < 2 * boxes())

@@ -128,11 +128,14 @@ void check_top(const caffe::LayerParameter& layer, int i,
             described(layer));
 }
 
-void check_counts(const caffe::LayerParameter& layer) {
+void check_weights(const caffe::LayerParameter& layer) {
   if (layer.loss_weight_size() != 0 && layer.loss_weight_size() != layer.top_size() &&
       !(layer.top_size() == 0 && layer.loss_weight_size() == 1))
     bad_input(described(layer), " has ", layer.loss_weight_size(), " loss_weight entries for ",
               layer.top_size(), " tops; give one for each top, or none");
+}
+
+void check_propagation(const caffe::LayerParameter& layer) {
   if (layer.propagate_down_size() != 0 && layer.propagate_down_size() != layer.bottom_size())
     bad_input(described(layer), " has ", layer.propagate_down_size(), " propagate_down entries for ",
               layer.bottom_size(), " bottoms; give one for each bottom, or none");
@@ -180,7 +183,8 @@ std::vector<std::string> find_connection_problems(const caffe::NetParameter& net
         note([&] { refuse_bottom(net, whole, i, bottom); });
     for (int k = 0; k < layer.top_size(); ++k)
       if (of_untyped.count(layer.top(k)) == 0) note([&] { check_top(layer, k, produced); });
-    note([&] { check_counts(layer); });
+    note([&] { check_weights(layer); });
+    note([&] { check_propagation(layer); });
   }
   return problems;
 }

@@ -42,18 +42,22 @@ void find_crop_offsets(caffe::NetParameter& net) {
 
 }  // namespace
 
+void check_rules(const caffe::LayerParameter& layer) {
+  for (const auto* rules : {&layer.include(), &layer.exclude()})
+    for (const caffe::NetStateRule& rule : *rules)
+      if (rule.has_solver())
+        bad_input("layer ", quoted(layer.name()), ": rules with `solver` are for the V1 format (`layers`)");
+  if (layer.include_size() > 0 && layer.exclude_size() > 0)
+    bad_input("layer ", quoted(layer.name()),
+              " has both `include` and `exclude` rules; it may have only one kind");
+}
+
 caffe::NetParameter filter_net(const caffe::NetParameter& net, const caffe::NetState& state) {
   caffe::NetParameter result = net;
   result.clear_layer();
   *result.mutable_state() = state;
   for (const caffe::LayerParameter& layer : net.layer()) {
-    if (layer.include_size() > 0 && layer.exclude_size() > 0)
-      bad_input("layer ", quoted(layer.name()),
-                " has both `include` and `exclude` rules; it may have only one kind");
-    for (const auto* rules : {&layer.include(), &layer.exclude()})
-      for (const caffe::NetStateRule& rule : *rules)
-        if (rule.has_solver())
-          bad_input("layer ", quoted(layer.name()), ": rules with `solver` are for the V1 format (`layers`)");
+    check_rules(layer);
     if (keeps(state, layer)) *result.add_layer() = layer;
   }
   find_crop_offsets(result);

@@ -186,6 +186,7 @@ void Net::add_layer(int index) {
 void Net::set_up_layer(int index) {
   const LayerBlobs& blobs = activations_.layers[index];
   try {
+    layers_[index]->read_settings();
     layers_[index]->setup(blobs.inputs, blobs.outputs);
   } catch (Error& error) {
     if (options_.shapes_only && layers_[index]->traits().source && !blobs.outputs.empty()) {

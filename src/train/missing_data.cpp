@@ -149,6 +149,7 @@ std::vector<Shape> shapes_to_fill(const caffe::LayerParameter& layer, Phase phas
     std::vector<Blob> blobs(static_cast<std::size_t>(layer.top_size()));
     Blobs outputs;
     for (Blob& blob : blobs) outputs.push_back(&blob);
+    made->read_settings();
     made->setup({}, outputs);
     for (const Blob& blob : blobs) shapes.push_back(blob.shape);
   } catch (const Error&) {  // the net's complaint

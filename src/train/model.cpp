@@ -51,7 +51,7 @@ bool is_label(const caffe::NetParameter& net, const std::string& blob) {
 /// What the source would refuse is not hidden by the data that stands in for it.
 void warn_of_refusal(const caffe::LayerParameter& layer) {
   try {
-    make_layer(layer, {})->check_settings();
+    make_layer(layer, {})->read_settings();
   } catch (const Error& error) {
     log_warning(cat("--shape stands in for layer ", quoted(layer.name()), " (", layer.type(),
                     "), which cannot be trained with as it is: ", error.message()));

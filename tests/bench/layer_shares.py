@@ -48,6 +48,8 @@ def kind(layer):
             return f"{type} dilated"
     if type == "DepthwiseConvolution":
         return "Convolution depthwise"
+    if "global_pooling: true" in layer:
+        return f"{type} global"
     if "WITHIN_CHANNEL" in layer:
         return f"{type} within"
     return f"{type} 3-D" if space else type

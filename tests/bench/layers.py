@@ -377,6 +377,7 @@ CASES = {
         {"x": ((16, 192, 28, 28), signed)}, "Pooling pooling_param { kernel_size: 3 stride: 1 pad: 1 }"
     ),
     "Pooling AVE global": Case({"x": ((16, 1024, 7, 7), signed)}, "Pooling pooling_param { pool: AVE global_pooling: true }"),
+    "Pooling AVE global 56x56": Case({"x": ((8, 256, 56, 56), signed)}, "Pooling pooling_param { pool: AVE global_pooling: true }"),
     "ReLU": Case({"x": (IMAGE, signed)}, "ReLU"),
     "Sigmoid": Case({"x": ((100, 1000), signed)}, "Sigmoid"),
     "Dropout": Case({"x": ((16, 512, 14, 14), signed)}, "Dropout", agrees=False),

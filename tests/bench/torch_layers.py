@@ -665,6 +665,7 @@ CASES = {
     "Pooling MAX 3x3 /1": lambda t: lambda: F.max_pool2d(t["x"], 3, 1, 1),
     "SPP": pyramid,
     "Pooling AVE global": lambda t: lambda: F.adaptive_avg_pool2d(t["x"], 1),
+    "Pooling AVE global 56x56": lambda t: lambda: F.adaptive_avg_pool2d(t["x"], 1),
     "ReLU": lambda t: lambda: F.relu(t["x"]),
     "Sigmoid": lambda t: lambda: torch.sigmoid(t["x"]),
     "Dropout": lambda t: lambda: F.dropout(t["x"]),

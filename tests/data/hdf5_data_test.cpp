@@ -298,10 +298,10 @@ TEST_F(Hdf5Output, RefusesSeveralDevicesAndNoName) {
   options.devices = 2;
   caffe::LayerParameter layer;
   io::parse_text("name: 'out' type: 'HDF5Output' hdf5_output_param { file_name: 'x.h5' }", "test", layer);
-  EXPECT_THAT(bad_input_of([&] { make_layer(layer, options)->check_settings(); }),
+  EXPECT_THAT(bad_input_of([&] { make_layer(layer, options)->read_settings(); }),
               HasSubstr("one device only"));
   layer.clear_hdf5_output_param();
-  EXPECT_THAT(bad_input_of([&] { make_layer(layer, LayerOptions())->check_settings(); }),
+  EXPECT_THAT(bad_input_of([&] { make_layer(layer, LayerOptions())->read_settings(); }),
               HasSubstr("file_name"));
 }
 

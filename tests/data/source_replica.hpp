@@ -33,6 +33,7 @@ class Replica {
       outputs.push_back(blobs_.back().get());
     }
     pass_.context = context_.get();
+    layer->read_settings();
     layer->setup({}, outputs);
     layer->reshape({}, outputs);
   }

@@ -167,11 +167,24 @@ TEST(Prototxt, AValueOfTheWrongKindHidesNothing) {
   EXPECT_EQ(problems.guessed_layers, guessed) << "the values of \"a\" only lacked their quotes";
 }
 
+TEST(Prototxt, ATypeOfTheNewFormatDoesNotEndTheReading) {
+  caffe::NetParameter net;
+  const TextProblems problems = find_text_problems(
+      "layers { name: 'a' type: \"Data\" top: 'b' } layers { name: 'c' type: RELU }", "n", net);
+  EXPECT_TRUE(problems.whole);
+  ASSERT_EQ(problems.texts.size(), 1u);
+  EXPECT_NE(problems.texts[0].find("which has no \"Data\": write `layer`"), std::string::npos);
+  ASSERT_EQ(net.layers_size(), 2);
+  EXPECT_EQ(net.layers(0).type(), caffe::V1LayerParameter::NONE);
+  EXPECT_EQ(net.layers(0).top(0), "b");
+  EXPECT_EQ(net.layers(1).type(), caffe::V1LayerParameter::RELU);
+}
+
 TEST(Prototxt, WhereNoValueBelongsTheReadingEnds) {
   caffe::NetParameter net;
   for (const char* text : {"layer { name: 'a' } }", "layer { name: 'a' 'b': 3 }",
                            "layer { top: 'a' type:", "layer { pooling_param { stride: [1 2] } }",
-                           "layer { pooling_param { stride: { }", "layers { type: \"Data\" }"})
+                           "layer { pooling_param { stride: { }"})
     EXPECT_FALSE(find_text_problems(text, "n", net).whole) << text;
   std::string many;
   for (int i = 0; i < 400; ++i) many += "input_dim: x\n";

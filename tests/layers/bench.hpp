@@ -92,7 +92,7 @@ inline BenchOptions in_layout(Layout layout, DType dtype = DType::f64) {
 
 class Bench {
  public:
-  Bench(const caffe::LayerParameter& parameter, const std::vector<Shape>& input_shapes, int output_count,
+  Bench(caffe::LayerParameter parameter, const std::vector<Shape>& input_shapes, int output_count,
         const BenchOptions& options = {})
       : options_(options),
         device_(options.kind == DeviceKind::cuda ? make_cuda_device(0, options.rank)
@@ -106,11 +106,15 @@ class Bench {
     layer_options.rank = options.rank;
     layer_options.devices = options.devices;
     layer_options.sync_batch_norm = options.sync_batch_norm;
+    for (auto i = static_cast<std::size_t>(parameter.bottom_size()); i < input_shapes.size(); ++i)
+      parameter.add_bottom(cat("input", i));
+    for (int i = parameter.top_size(); i < output_count; ++i) parameter.add_top(cat("output", i));
     layer_ = make_layer(parameter, layer_options);
     for (std::size_t i = 0; i < input_shapes.size(); ++i) inputs.push_back(new_blob(cat("input", i)));
     for (int i = 0; i < output_count; ++i)
       outputs.push_back(options.in_place && i == 0 ? inputs[0] : new_blob(cat("output", i)));
     set_input_shapes(input_shapes);
+    layer_->read_settings();
     layer_->setup(inputs, outputs);
     for (Parameter& p : layer_->parameters()) {
       p.value = Tensor(*device_, p.shape, options.dtype);

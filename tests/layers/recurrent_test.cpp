@@ -332,10 +332,10 @@ TEST(RecurrentRefusals, NameInputAndShape) {
   const Shape x{4, 3, 5}, cont{4, 3};
   expect("type: 'RNN'", {x, cont}, "num_output must be positive");
   expect(lstm, {Shape{4, 3}, cont}, "at least 3 axes");
-  expect(lstm, {x, Shape{3, 4}}, "expected 4 3 (12): whether a sequence continues");
-  expect(lstm, {x, cont, Shape{4, 3}}, "static input \"input2\"");
-  expect(lstm, {x, cont, Shape{3}}, "static input \"input2\"");
-  expect(exposing, {x, cont, Shape{3, 2}}, "expected 1 3 2 (6): a state before");
+  expect(lstm, {x, Shape{3, 4}}, "expected 4 3 (12): cont, whether a sequence continues");
+  expect(lstm, {x, cont, Shape{4, 3}}, "static input (x_static) \"input2\"");
+  expect(lstm, {x, cont, Shape{3}}, "static input (x_static) \"input2\"");
+  expect(exposing, {x, cont, Shape{3, 2}}, "expected 1 3 2 (6): h_0, the state before");
   expect("type: 'LSTMUnit'", {Shape{1, 3, 2}, Shape{1, 3, 6}, Shape{1, 3}}, "1 x N x 4D");
   expect("type: 'LSTMUnit'", {Shape{1, 3, 2}, Shape{1, 3, 8}, Shape{3}}, "1 x N x 4D");
   Bench bench(lstm, {x, cont}, 1);

@@ -1,5 +1,6 @@
 // The detection operators against torchvision's: bins of regions, forward and backward, the boxes that
-// DetectionOutput decodes and keeps, SSD's default boxes, and Faster R-CNN's anchors with their targets.
+// DetectionOutput decodes and keeps, SSD's default boxes and loss, and Faster R-CNN's anchors with their
+// targets, regions and loss of boxes.
 #include <unistd.h>
 
 #include <filesystem>
@@ -164,6 +165,124 @@ class Torchvision : public ::testing::Test {
     write(file);
   }
 
+  /// The regions of two images, of the same anchors. With a low threshold too few are left: the other rows
+  /// repeat the first region.
+  void proposal_case(const std::string& file, double threshold) {
+    constexpr int kRows = 10, kColumns = 12, kHeight = 80, kWidth = 96, kAnchors = 9, kMinSize = 12;
+    constexpr int kBefore = 100, kAfter = 40;
+    BenchOptions options;
+    options.dtype = DType::f32;
+    const Shape scores{2, 2 * kAnchors, kRows, kColumns}, shifts{2, 4 * kAnchors, kRows, kColumns};
+    Bench bench(
+        cat("type: 'Proposal' proposal_param { base_size: 16 feat_stride: 8 ratio: [0.25, 1, 4] scale: "
+            "[1, 2, 3] min_size: ",
+            kMinSize, " pre_nms_topn: ", kBefore, " post_nms_topn: ", kAfter, " nms_thresh: ", threshold,
+            " }"),
+        {scores, shifts, Shape{2, 3}}, 2, options);
+    Values objectness = spread_values(scores.count(), 5, 0.5);  // no two are equal
+    for (double& score : objectness) score += 0.5;
+    const Values moves = spread_values(shifts.count(), 6, 0.7),
+                 infos = {kHeight, kWidth, 1, kHeight - 9, kWidth - 20, 1.5};
+    bench.set_input(0, objectness);
+    bench.set_input(1, moves);
+    bench.set_input(2, infos);
+    bench.forward();
+    keep("scores", scores.dims(), objectness);
+    keep("shifts", shifts.dims(), moves);
+    keep("infos", {2, 3}, infos);
+    keep("rois", bench.outputs[0]->shape.dims(), bench.output(0));
+    keep("probabilities", {2 * kAfter}, bench.output(1));
+    keep("lengths", {4}, {kRows, kColumns, kHeight, kWidth});
+    keep("sizes", {3}, {16, 32, 48});
+    keep("ratios", {3}, {0.25, 1, 4});
+    keep("middle", {1}, {8});
+    keep("limits", {4}, {kMinSize, kBefore, threshold, kAfter});
+    write(file);
+  }
+
+  /// SmoothL1Loss and its gradients, with both weights or without.
+  void smooth_l1_case(const std::string& file, int sigma, bool weighted) {
+    BenchOptions options;
+    options.dtype = DType::f32;
+    const Shape shape{4, 6, 5, 3};
+    Bench bench(cat("type: 'SmoothL1Loss' smooth_l1_loss_param { sigma: ", sigma, " }"),
+                std::vector<Shape>(weighted ? 4 : 2, shape), 1, options);
+    const char* const names[] = {"a", "b", "inside", "outside"};
+    for (std::size_t i = 0; i < bench.inputs.size(); ++i) {
+      Values values = spread_values(shape.count(), static_cast<unsigned>(7 + i), sigma == 1 ? 1.5 : 0.7);
+      for (double& value : values)
+        if (i == 3) value = std::abs(value);  // or the terms of the loss would cancel
+      bench.set_input(i, values);
+      keep(names[i], shape.dims(), values);
+    }
+    bench.forward();
+    bench.backward(Values{1});
+    keep("sigma", {1}, {static_cast<double>(sigma)});
+    keep("loss", {1}, bench.output());
+    keep("da", shape.dims(), bench.input_gradient(0));
+    keep("db", shape.dims(), bench.input_gradient(1));
+    write(file);
+  }
+
+  /// Rows of ground truth of three images, the second without any, near some of these priors.
+  Values objects_near(const Values& priors) {
+    std::uniform_real_distribution<double> shift(-0.02, 0.02);
+    Values rows;
+    for (const int image : {0, 0, 0, 2, 2}) {
+      const std::size_t near = random_() % (priors.size() / 4);
+      rows.insert(rows.end(), {static_cast<double>(image), 1.0 + static_cast<double>(random_() % 3), 0});
+      for (std::size_t k = 0; k < 4; ++k) rows.push_back(priors[4 * near + k] + shift(random_));
+      rows.push_back(0);
+    }
+    return rows;
+  }
+
+  /// SSD's loss and its gradients.
+  void multibox_case(const std::string& file) {
+    constexpr int kImages = 3, kPriors = 80, kClasses = 4;
+    BenchOptions options;
+    options.dtype = DType::f32;
+    Bench bench(cat("type: 'MultiBoxLoss' multibox_loss_param { num_classes: ", kClasses,
+                    " code_type: CENTER_SIZE loc_loss_type: SMOOTH_L1 conf_loss_type: SOFTMAX mining_type: "
+                    "MAX_NEGATIVE neg_pos_ratio: 3 overlap_threshold: 0.5 }"),
+                {Shape{kImages, 4 * kPriors}, Shape{kImages, kClasses * kPriors}, Shape{1, 2, 4 * kPriors},
+                 Shape{1, 1, 5, 8}},
+                1, options);
+    std::uniform_real_distribution<double> place(0, 0.7), size(0.1, 0.3);
+    Values priors, variances;
+    for (int i = 0; i < kPriors; ++i) {
+      const double x = place(random_), y = place(random_);
+      priors.insert(priors.end(), {x, y, x + size(random_), y + size(random_)});
+      variances.insert(variances.end(), {0.1, 0.1, 0.2, 0.2});
+    }
+    const Values truth = objects_near(priors), shifts = spread_values(kImages * kPriors * 4, 11, 2),
+                 scores = spread_values(kImages * kPriors * kClasses, 12, 3);  // no two are equal
+    Values both = priors;
+    both.insert(both.end(), variances.begin(), variances.end());
+    bench.set_input(0, shifts);
+    bench.set_input(1, scores);
+    bench.set_input(2, both);
+    bench.set_input(3, truth);
+    bench.forward();
+    bench.backward(Values{1});
+    keep("priors", {kPriors, 4}, priors);
+    keep("truth", {5, 8}, truth);
+    keep("shifts", {kImages, kPriors, 4}, shifts);
+    keep("scores", {kImages, kPriors, kClasses}, scores);
+    keep("loss", {1}, bench.output());
+    keep("dshifts", {kImages, kPriors, 4}, bench.input_gradient(0));
+    keep("dscores", {kImages, kPriors, kClasses}, bench.input_gradient(1));
+    write(file);
+  }
+
+  /// Compares what the cases have written. Once per test.
+  void compare() {
+    const ScriptRun run =
+        run_python("layers/torchvision_compare.py", "'" + folder_ + "'", folder_ + "/report");
+    if (run.lacks_modules) GTEST_SKIP() << "needs Python with torchvision (BANYAN_PYTHON): " << run.report;
+    EXPECT_EQ(run.code, 0) << run.report;
+  }
+
   std::string folder_;
   std::mt19937 random_{5};
   io::NamedArrays arrays_;
@@ -195,10 +314,17 @@ TEST_F(Torchvision, ComputesTheSame) {
   priors_case("priors_step", 16);
   priors_case("priors_even", 0);
   anchors_case("anchors");
+  for (const double threshold : {0.7, 0.2})
+    proposal_case(cat("proposal_", static_cast<int>(10 * threshold)), threshold);
+  compare();
+}
 
-  const ScriptRun run = run_python("layers/torchvision_compare.py", "'" + folder_ + "'", folder_ + "/report");
-  if (run.lacks_modules) GTEST_SKIP() << "needs Python with torchvision (BANYAN_PYTHON): " << run.report;
-  EXPECT_EQ(run.code, 0) << run.report;
+TEST_F(Torchvision, HasTheSameLosses) {
+  for (const int sigma : {1, 3})
+    for (const bool weighted : {false, true})
+      smooth_l1_case(cat("smooth_", sigma, weighted ? "_weighted" : ""), sigma, weighted);
+  for (const char* file : {"multibox_1", "multibox_2", "multibox_3"}) multibox_case(file);
+  compare();
 }
 
 }  // namespace

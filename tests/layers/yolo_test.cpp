@@ -583,7 +583,7 @@ TEST(YoloOutputsRefuse, SettingsBeforeShapesAreKnown) {
        {"type: 'YoloDetectionOutput' yolo_detection_output_param { num_box: 2 biases: [1, 2] }",
         "type: 'Yolov3DetectionOutput' yolov3_detection_output_param { biases: [1, 2] mask: [0, 1] }"}) {
     const auto layer = make_layer(layer_from_text(text), LayerOptions());
-    EXPECT_THROW(layer->check_settings(), Error) << text;
+    EXPECT_THROW(layer->read_settings(), Error) << text;
   }
 }
 

@@ -56,10 +56,122 @@ layer { name: "f" type: "Convolution" bottom: "data" top: "f" convolution_param 
   EXPECT_THAT(report.text,
               HasSubstr(": layer \"e\" (ReLU) reads blob \"nowhere\", which no layer of the net produces"));
   EXPECT_THAT(report.text, HasSubstr(":9: layer \"f\" (Convolution): "));
-  EXPECT_EQ(report.problems, 5) << report.text;  // "d" follows from "c"; both phases have the same ones
-  EXPECT_THAT(report.text,
-              HasSubstr("file.prototxt: a net of 7 layers to train, 7 to test; 5 problems (of each "
-                        "layer that is refused, the first), not everything could be checked\n"));
+  EXPECT_THAT(report.text, HasSubstr(":7: layer \"d\" (InnerProduct): num_output must be positive"));
+  EXPECT_EQ(report.problems, 6) << report.text;  // both phases have the same ones
+  EXPECT_THAT(report.text, HasSubstr("file.prototxt: a net of 7 layers to train, 7 to test; 6 problems, not "
+                                     "everything could be checked\n"));
+}
+
+TEST_F(Check, EverythingThatIsWrongWithALayer) {
+  const CheckReport report = check(std::string(kData) + R"(
+layer { name: "a" type: "Pooling" bottom: "data" top: "a" pooling_param { pool: STOCHASTIC kernel_size: 2 pad: 1 stride: 0 } }
+layer { name: "b" type: "Convolution" bottom: "data" top: "b" convolution_param { num_output: 0 kernel_size: 3 group: 0
+  weight_filler { type: "xavir" } bias_filler { type: "constnt" } } }
+layer { name: "c" type: "Softmax" bottom: "data" bottom: "data" top: "c" softmax_param { axis: 9 } }
+layer { name: "d" type: "MultiBoxLoss" bottom: "data" top: "d" multibox_loss_param { num_classes: 0 overlap_threshold: 7 share_location: true } }
+layer { name: "e" type: "Clip" bottom: "data" top: "e" clip_param { min: 3 max: 1 } }
+)");
+  for (const char* part : {":4: layer \"a\" (Pooling): stride must be positive",
+                           ":4: layer \"a\" (Pooling): STOCHASTIC pooling cannot be padded",
+                           ":5: layer \"b\" (Convolution): num_output must be positive",
+                           ":5: layer \"b\" (Convolution): group must be positive",
+                           ":5: layer \"b\" (Convolution): unknown filler type \"xavir\"",
+                           ":5: layer \"b\" (Convolution): unknown filler type \"constnt\"",
+                           ":7: layer \"c\" (Softmax) takes 1 bottom, found 2",
+                           ":7: layer \"c\" (Softmax): axis 9 is out of range",
+                           ":8: layer \"d\" (MultiBoxLoss) takes 4 to 6 bottoms, found 1",
+                           ":8: layer \"d\" (MultiBoxLoss): num_classes must be given",
+                           ":8: layer \"d\" (MultiBoxLoss): overlap_threshold must be from 0 to 1; found 7",
+                           ":9: layer \"e\" (Clip): min 3 exceeds max 1"})
+    EXPECT_THAT(report.text, HasSubstr(part));
+  EXPECT_EQ(report.problems, 12) << report.text;
+}
+
+TEST_F(Check, WhatIsWrongAfterALayerThatIsRefused) {
+  std::string net = std::string(kData) +
+                    "layer { name: 'r' type: 'Convolution' bottom: 'data' top: 'r' "
+                    "convolution_param { num_output: 2 kernel_size: 20 } }\n";
+  const std::vector<std::pair<std::string, std::string>> layers{
+      {"InnerProduct", "inner_product_param { }"},
+      {"Embed", "embed_param { num_output: 0 input_dim: 3 }"},
+      {"Pooling", "pooling_param { kernel_size: 0 }"},
+      {"LRN", "lrn_param { local_size: 4 }"},
+      {"Dropout", "dropout_param { dropout_ratio: 2 }"},
+      {"BatchNorm", "batch_norm_param { eps: -1 }"},
+      {"Reshape", "reshape_param { num_axes: -2 shape { dim: 1 } }"},
+      {"Clip", "clip_param { min: 2 max: 1 }"},
+      {"Exp", "exp_param { base: -2 }"},
+      {"Tile", "tile_param { tiles: 0 }"},
+      {"ArgMax", "argmax_param { top_k: 0 }"},
+      {"SPP", "spp_param { pyramid_height: 0 }"},
+      {"MVN", "mvn_param { eps: -1 }"},
+      {"Interp", "interp_param { shrink_factor: 0 }"},
+      {"ShuffleChannel", "shuffle_channel_param { group: 0 }"}};
+  for (const auto& [type, settings] : layers)
+    net +=
+        cat("layer { name: '", type, "' type: '", type, "' bottom: 'r' top: '", type, "' ", settings, " }\n");
+  net +=
+      "layer { name: 'sum' type: 'Eltwise' bottom: 'r' bottom: 'LRN' top: 'sum' eltwise_param { coeff: 1 } "
+      "}\n"
+      "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'r' bottom: 'SPP' top: 'loss' "
+      "loss_param { label_smoothing: 3 } }\n"
+      "layer { name: 'parts' type: 'Slice' bottom: 'r' top: 'p0' top: 'p1' slice_param { slice_point: 1 "
+      "slice_point: 2 } }\n";
+  const CheckReport report = check(net);
+  for (const auto& [type, settings] : layers)
+    EXPECT_THAT(report.text, HasSubstr(cat(": layer \"", type, "\" (", type, "): ")));
+  for (const char* part : {"layer \"sum\" (Eltwise): expected one coeff for each of 2 inputs",
+                           "layer \"loss\" (SoftmaxWithLoss): label_smoothing",
+                           "layer \"parts\" (Slice): expected 1 slice_points for 2 outputs"})
+    EXPECT_THAT(report.text, HasSubstr(part));
+  EXPECT_EQ(report.problems, static_cast<int>(layers.size()) + 4) << report.text;
+}
+
+TEST_F(Check, RulesOfBothKindsAndFormatsAndCountsHideNothing) {
+  const CheckReport rules =
+      check(std::string(kData) +
+            "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'r' include { phase: TRAIN } "
+            "exclude { phase: TEST } }\n"
+            "layer { name: 'd' type: 'InnerProduct' bottom: 'data' top: 'd' }\n");
+  EXPECT_EQ(rules.problems, 2) << rules.text;
+  const CheckReport format = check(
+      "layers { name: 'x' type: \"Convolution\" bottom: 'y' top: 'x' }\n"
+      "layers { name: 'l' type: RELU bottom: 'nothing' top: 'l' }\nnmae: 'n'\n");
+  EXPECT_THAT(format.text, HasSubstr("which has no \"Convolution\": write `layer`"));
+  EXPECT_THAT(format.text, HasSubstr("unknown field \"nmae\""));
+  EXPECT_THAT(format.text, HasSubstr("reads blob \"nothing\""));
+  const CheckReport counts = check(std::string(kData) +
+                                   "layer { name: 'r' type: 'ReLU' bottom: 'data' top: 'r' loss_weight: 1 "
+                                   "loss_weight: 2 propagate_down: true propagate_down: true }\n");
+  EXPECT_EQ(counts.problems, 2) << counts.text;
+}
+
+TEST_F(Check, EverythingThatTheWholeNetTells) {
+  const std::string product = "inner_product_param { num_output: ";
+  const CheckReport report = check(
+      "checkpoint: \"nowhere\" storage_exception: \"Relu\"\n" + std::string(kData) +
+      "layer { name: 'a' type: 'InnerProduct' bottom: 'data' top: 'a' param { name: 'w' } " + product +
+      "2 } }\n" + "layer { name: 'b' type: 'InnerProduct' bottom: 'data' top: 'b' param { name: 'w' } " +
+      product + "3 } }\n" +
+      "layer { name: 'c' type: 'InnerProduct' bottom: 'a' top: 'c' param { name: 'v' } " + product +
+      "2 } }\n" + "layer { name: 'd' type: 'InnerProduct' bottom: 'a' top: 'd' param { name: 'v' } " +
+      product + "3 } }\n");
+  for (const char* part : {"checkpoint", "storage_exception", "parameter \"w\"", "parameter \"v\""})
+    EXPECT_THAT(report.text, HasSubstr(part));
+  EXPECT_EQ(report.problems, 4) << report.text;
+  // Beside a layer that is refused, as far as it does not need the net.
+  const CheckReport beside = check("storage_exception: \"Relu\"\n" + std::string(kData) +
+                                   "layer { name: 'a' type: 'InnerProduct' bottom: 'data' top: 'a' }\n");
+  EXPECT_EQ(beside.problems, 2) << beside.text;
+}
+
+TEST_F(Check, WhatFollowsFromARefusalIsNoProblem) {
+  // Without its kernel_size the layer would lack one, and without "data" of 4 axes it has no window.
+  const CheckReport report =
+      check(std::string(kData) +
+            "layer { name: 'a' type: 'Convolution' bottom: 'data' top: 'a' "
+            "convolution_param { num_output: 2 kernel_size: 3 kernel_size: 3 kernel_size: 3 } }\n");
+  EXPECT_EQ(report.problems, 1) << report.text;
 }
 
 TEST_F(Check, FillersAndSizes) {
@@ -106,11 +218,12 @@ layer { name: "r" type: RELU bottom: "data" top: "r" }
 layer { name: "a" type: "Convolution" bottom: "r" top: "a" convolution_param { num_output: many kernel_size: 3 } }
 layer { name: "b" type: "InnerProduct" bottom: "a" top: "b" inner_product_param { num_output: "0" } }
 layer { name: "c" type: "Softmax" bottom: "b" top: "c" nmae: "c" })");
-  EXPECT_EQ(report.problems, 4) << report.text;
+  EXPECT_EQ(report.problems, 5) << report.text;
   for (const char* part : {":4:25: layer \"r\" (RELU): expected string, found \"RELU\"\n",
                            ":5:92: layer \"a\" (Convolution): expected integer, found \"many\"\n",
                            ":6:95: layer \"b\" (InnerProduct): expected integer, found \"\\\"0\\\"\"\n",
-                           ": unknown field \"nmae\"", "4 problems, not everything could be checked\n"})
+                           ":6: layer \"b\" (InnerProduct): num_output must be positive\n",
+                           ": unknown field \"nmae\"", "5 problems, not everything could be checked\n"})
     EXPECT_THAT(report.text, HasSubstr(part));
   report = check("net: 'none' base_lr: \"0.1\" momentum: 'x' max_iter: 1.5 lr_policy: fixed random_seed: 1");
   EXPECT_EQ(report.problems, 5) << report.text;  // nothing follows from what is read in their place

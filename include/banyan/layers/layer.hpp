@@ -185,9 +185,11 @@ class Layer {
   std::vector<Parameter>& parameters() { return parameters_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
-  /// Refuses what can be refused without the data of a source; setup() does so too.
-  virtual void check_settings() const {}
-  /// Checks settings and declares parameters_ (shape, kind, filler). Throws bad_input naming field and value.
+  /// Reads settings and refuses what can be refused without the inputs and without the data of a source.
+  /// Called once, before setup(). Throws bad_input naming field and value.
+  virtual void read_settings() {}
+  /// Refuses what does not fit the inputs and declares parameters_ (shape, kind, filler). Throws bad_input
+  /// naming field and value.
   virtual void setup(const Blobs& inputs, const Blobs& outputs);
   /// Sets every output's shape and layout from the inputs'; types are already set. Must accept any batch
   /// size, including 0.

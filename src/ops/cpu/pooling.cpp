@@ -3,6 +3,8 @@
 // shared functors, in the same order for each result, so results are bit-identical.
 #include "ops/common/pooling.hpp"
 
+#include <algorithm>
+
 #include "ops/cpu/channel_blocks.hpp"
 #include "ops/cpu/cpu_backend.hpp"
 
@@ -45,6 +47,48 @@ void average_pixel(const PoolingPlanes& p, const Window& h, const Window& w, con
       }
     sum /= area;
     Block::store(sum, y + first);
+  });
+}
+
+/// Channels of channels-last pixels that a thread takes at a time, so that their sums stay in its L1 cache.
+constexpr std::int64_t kChannelsTogether = 512;
+
+/// Calls `action(item, first, count)` for all channels of `items` windows or maps.
+template <class Action>
+void for_channels_together(int threads, const PoolingPlanes& p, std::int64_t items, const Action& action) {
+  const std::int64_t parts = (p.channels + kChannelsTogether - 1) / kChannelsTogether;
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (std::int64_t task = 0; task < items * parts; ++task) {
+    const std::int64_t first = task % parts * kChannelsTogether;
+    action(task / parts, first, std::min(kChannelsTogether, p.channels - first));
+  }
+}
+
+/// Is there one window, the whole axis?
+bool covers(const detail::PoolingAxis& axis) {
+  return axis.output == 1 && axis.pad == 0 && axis.kernel >= axis.input;
+}
+
+bool is_global(const PoolingPlanes& p) { return covers(p.h) && covers(p.w); }
+
+std::int64_t area_of(const PoolingPlanes& p) { return p.h.window(0).length * p.w.window(0).length; }
+
+/// Averages of whole maps, which are read in the order of their memory.
+template <class T>
+void average_maps(int threads, const PoolingPlanes& p, std::int64_t batch, const T* x, T* y) {
+  using A = Arithmetic<T>;
+  const std::int64_t pixels = p.h.input * p.w.input, step = p.channels;
+  const auto area = static_cast<A>(area_of(p));
+  for_channels_together(threads, p, batch, [=](std::int64_t map, std::int64_t first, std::int64_t count) {
+    A sums[kChannelsTogether] = {};
+    const T* from = x + map * pixels * step + first;
+    std::int64_t pixel = 0;
+    for (; pixel + 4 <= pixels; pixel += 4, from += 4 * step)
+      for (std::int64_t c = 0; c < count; ++c)
+        sums[c] = sums[c] + from[c] + from[step + c] + from[2 * step + c] + from[3 * step + c];
+    for (; pixel < pixels; ++pixel, from += step)
+      for (std::int64_t c = 0; c < count; ++c) sums[c] += from[c];
+    for (std::int64_t c = 0; c < count; ++c) y[map * step + first + c] = static_cast<T>(sums[c] / area);
   });
 }
 
@@ -119,7 +163,8 @@ void backward_average_pixel(const PoolingPlanes& p, const Outputs& rows, const O
 
 /// Does each input belong to exactly one window?
 bool tiles(const detail::PoolingAxis& axis) {
-  return axis.kernel == axis.stride && axis.pad == 0 && axis.output * axis.stride >= axis.input;
+  return covers(axis) ||
+         (axis.kernel == axis.stride && axis.pad == 0 && axis.output * axis.stride >= axis.input);
 }
 
 /// Maximum over windows that tile the input: each output determines all gradients of its window.
@@ -149,6 +194,25 @@ void backward_tiles(int threads, const PoolingPlanes& p, std::int64_t batch, con
       });
     }
   }
+}
+
+/// Averages over windows that tile the input.
+template <class T>
+void spread_tiles(int threads, const PoolingPlanes& p, std::int64_t batch, const T* dy, T* dx) {
+  using A = Arithmetic<T>;
+  const std::int64_t windows = batch * p.h.output * p.w.output, step = p.channels;
+  for_channels_together(threads, p, windows, [=](std::int64_t o, std::int64_t first, std::int64_t count) {
+    const std::int64_t row = o / p.w.output;
+    const Window h = p.h.window(row % p.h.output), w = p.w.window(o % p.w.output);
+    const auto area = static_cast<A>(h.length * w.length);
+    T shares[kChannelsTogether];
+    for (std::int64_t c = 0; c < count; ++c)  // added to 0, as with overlapping windows, so -0 becomes 0
+      shares[c] = static_cast<T>(A(0) + dy[o * step + first + c] / area);
+    T* const map = dx + row / p.h.output * p.h.input * p.w.input * step + first;
+    for (std::int64_t r = h.begin; r < h.end; ++r)
+      for (std::int64_t c = w.begin; c < w.end; ++c)
+        std::copy_n(shares, count, map + (r * p.w.input + c) * step);
+  });
 }
 
 /// mask == nullptr: average.
@@ -197,6 +261,25 @@ T average_of_plane(const PoolingPlanes& p, const Window& h, const Window& w, con
   return static_cast<T>(sum / static_cast<Arithmetic<T>>(h.length * w.length));
 }
 
+/// Averages of whole planes. Each sum waits for its additions, so several are made side by side.
+template <class T>
+void average_planes(int threads, const PoolingPlanes& p, std::int64_t planes, const T* x, T* y) {
+  using A = Arithmetic<T>;
+  constexpr std::int64_t kTogether = 8;
+  const std::int64_t pixels = p.h.input * p.w.input, groups = planes / kTogether;
+  const auto area = static_cast<A>(area_of(p));
+#pragma omp parallel for num_threads(threads) schedule(static)
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const T* from = x + group * kTogether * pixels;
+    A sums[kTogether] = {};
+    for (std::int64_t pixel = 0; pixel < pixels; ++pixel)
+      for (std::int64_t k = 0; k < kTogether; ++k) sums[k] += from[k * pixels + pixel];
+    for (std::int64_t k = 0; k < kTogether; ++k) y[group * kTogether + k] = static_cast<T>(sums[k] / area);
+  }
+  for (std::int64_t plane = groups * kTogether; plane < planes; ++plane)
+    y[plane] = average_of_plane(p, p.h.window(0), p.w.window(0), x + plane * pixels);
+}
+
 /// Contiguous. mask == nullptr: average.
 template <class T>
 void forward_planes(int threads, const PoolingPlanes& p, std::int64_t planes, const T* x, T* y,
@@ -229,9 +312,14 @@ template <class T>
 void backward_planes(int threads, const PoolingPlanes& p, std::int64_t planes, const T* dy,
                      const std::int32_t* mask, T* dx) {
   const std::int64_t in = p.h.input * p.w.input, out = p.h.output * p.w.output;
+  const bool whole = mask == nullptr && is_global(p);
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (std::int64_t plane = 0; plane < planes; ++plane) {
     T* to = dx + plane * in;
+    if (whole) {
+      std::fill_n(to, in, T(0) + dy[plane] / static_cast<T>(area_of(p)));
+      continue;
+    }
     std::fill_n(to, in, T(0));
     for (std::int64_t o = 0; o < out; ++o) {
       const T gradient = dy[plane * out + o];
@@ -258,7 +346,14 @@ void pooling_forward_on_cpu(Context& context, const PoolingGeometry& geometry, c
   dispatch_storage(input.dtype(), "pooling_forward", [&]<class T>() {
     const T* x = input.data<T>();
     T* y = output.data<T>();
-    if (!planes.channels_last) {
+    if (geometry.method == PoolingMethod::average && is_global(planes)) {
+      context.run([=] {
+        if (planes.channels_last)
+          average_maps(threads, planes, batch, x, y);
+        else
+          average_planes(threads, planes, batch * planes.channels, x, y);
+      });
+    } else if (!planes.channels_last) {
       auto* where = maximum ? mask.data<std::int32_t>() : nullptr;
       context.run([=] { forward_planes(threads, planes, batch * planes.channels, x, y, where); });
     } else {
@@ -289,11 +384,15 @@ void pooling_backward_on_cpu(Context& context, const PoolingGeometry& geometry, 
         context.run([=] { backward_planes(threads, planes, batch * planes.channels, dy, where, dx); });
       return;
     }
-    const bool tiled = method == PoolingMethod::maximum && tiles(planes.h) && tiles(planes.w);
+    const bool tiled = tiles(planes.h) && tiles(planes.w);
+    if (tiled && !chosen) {
+      context.run([=] { spread_tiles(threads, planes, batch, dy, dx); });
+      return;
+    }
     detail::dispatch_mask(geometry, mask, [&]<class M>() {
       const M* where = chosen ? mask.data<M>() : nullptr;
       context.run([=] {
-        if (tiled)
+        if (tiled && method == PoolingMethod::maximum)
           backward_tiles(threads, planes, batch, dy, where, dx);
         else
           backward_rows(threads, planes, batch, dy, where, dx);

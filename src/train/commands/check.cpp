@@ -12,28 +12,63 @@
 #include "banyan/net/connections.hpp"
 #include "banyan/net/filter.hpp"
 #include "banyan/net/net.hpp"
+#include "banyan/net/precision.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/solver_nets.hpp"
 #include "check_layers.hpp"
+#include "named_settings.hpp"
 
 namespace banyan {
 namespace {
 
-/// What only the net as a whole can tell: names, shared parameters, precisions, checkpoints.
+const std::string& type_name(const caffe::LayerParameter& layer) { return layer.type(); }
+std::string type_name(const caffe::V1LayerParameter& layer) { return io::current_type_name(layer.type()); }
+
+/// The layer that the complaint names, of several with one name one of the type in the complaint; null if
+/// there is none that has a type.
+template <class Layers>
+typename Layers::value_type* find_named(Layers& layers, const std::string& complaint) {
+  for (const bool by_type : {true, false})
+    for (auto& layer : layers) {
+      std::string words = "layer " + quoted(layer.name());
+      if (by_type) words += cat(" (", type_name(layer), ")");
+      if (layer.has_type() && complaint.find(words) != std::string::npos) return &layer;
+    }
+  return nullptr;
+}
+
+void build_net(const caffe::NetParameter& net, Phase phase) {
+  const auto device = make_device({DeviceKind::cpu, 0}, 1);
+  Context context(*device);
+  Activity activity(device->name());
+  NetOptions how;
+  how.phase = phase;
+  how.level = net.state().level();
+  how.stages.assign(net.state().stage().begin(), net.state().stage().end());
+  how.shapes_only = true;
+  const Net whole(net, how, context, activity);
+}
+
+/// What only the net as a whole can tell: names, shared parameters, precisions, checkpoints. One refusal
+/// after the other, each without what was refused before.
 void check_whole_net(caffe::NetParameter net, Phase phase, const std::map<std::string, Shape>& stand_ins,
                      const std::string& origin, Findings& findings) {
-  findings.attempt(origin, [&] {
-    make_up_data(net, stand_ins, false);
-    const auto device = make_device({DeviceKind::cpu, 0}, 1);
-    Context context(*device);
-    Activity activity(device->name());
-    NetOptions how;
-    how.phase = phase;
-    how.level = net.state().level();
-    how.stages.assign(net.state().stage().begin(), net.state().stage().end());
-    how.shapes_only = true;
-    const Net whole(net, how, context, activity);
-  });
+  constexpr int kMost = 100;
+  for (int round = 0; round < kMost; ++round) {
+    std::string refusal;
+    try {
+      if (round == 0) make_up_data(net, stand_ins, false);
+      build_net(net, phase);
+      return;
+    } catch (const Error& error) {
+      refusal = error.message();
+    }
+    findings.complain(origin, refusal);
+    if (drop_refused(net, refusal)) continue;
+    caffe::LayerParameter* layer = find_named(*net.mutable_layer(), refusal);
+    if (layer == nullptr || layer->param_size() == 0) return;
+    layer->clear_param();  // parameters that layers share
+  }
 }
 
 bool makes_data(const caffe::LayerParameter& layer) {
@@ -76,6 +111,8 @@ class PhaseCheck {
       const CheckedLayers checked = check_layers(net_, source_, options_, findings_);
       if (checked.whole && checked.all_shapes)
         check_whole_net(net_, phase, checked.stand_ins, source_.origin, findings_);
+      else
+        read_precision(net_, DType::f32, Math::full);
     });
   }
 
@@ -262,49 +299,79 @@ Layer without_settings(const Layer& layer) {
   return bare;
 }
 
-const std::string& type_name(const caffe::LayerParameter& layer) { return layer.type(); }
-std::string type_name(const caffe::V1LayerParameter& layer) { return io::current_type_name(layer.type()); }
+/// Layers that cannot be upgraded. Each is complained of until nothing more is wrong with it; it stays
+/// without a type then: nothing follows from it.
+class RefusedLayers {
+ public:
+  /// False if the complaint is about none of the net's layers.
+  template <class Layers>
+  bool take(Layers& layers, const std::string& complaint, const std::string& origin, Findings& findings) {
+    auto* layer = find_named(layers, complaint);
+    if (layer == nullptr) return false;
+    RefusedSettings& refused = refused_[{layer->name(), type_name(*layer)}];
+    const bool follows = refused.may_follow(*layer, complaint);
+    if (!follows) findings.complain(origin, complaint);
+    if (follows || !refused.mend(*layer, complaint)) *layer = without_settings(*layer);
+    return true;
+  }
+  /// Takes their types away.
+  template <class Layers>
+  bool clear(Layers& layers) const {
+    bool cleared = false;
+    for (auto& layer : layers)
+      if (layer.has_type() && refused_.count({layer.name(), type_name(layer)}) > 0) {
+        layer = without_settings(layer);
+        cleared = true;
+      }
+    return cleared;
+  }
 
-/// Takes type and settings from a layer that the complaint names, of several with one name from one of the
-/// type in the complaint; false if there is none that has them.
-template <class Layers>
-bool clear_named(Layers& layers, const std::string& complaint) {
-  for (const bool by_type : {true, false})
-    for (auto& layer : layers) {
-      std::string words = "layer " + quoted(layer.name());
-      if (by_type) words += cat(" (", type_name(layer), ")");
-      if (!layer.has_type() || complaint.find(words) == std::string::npos) continue;
-      layer = without_settings(layer);
-      return true;
-    }
-  return false;
-}
+ private:
+  std::map<std::pair<std::string, std::string>, RefusedSettings> refused_;  ///< by name and type
+};
 
-/// Of layers that cannot be upgraded each is a problem, and stays without a type: nothing follows from it.
 /// False if the whole net cannot be upgraded.
 bool upgrade(caffe::NetParameter& net, const std::string& origin, Findings& findings) {
+  RefusedLayers refused;
   for (;;) {
     caffe::NetParameter upgraded = net;
-    std::string complaint;
-    const bool done = findings.attempt(origin, [&] {
-      try {
-        io::upgrade_net(upgraded, origin);
-      } catch (const Error& error) {
-        complaint = error.message();
-        throw;
-      }
-    });
-    if (done) {
-      net = std::move(upgraded);
-      return true;
-    }
-    if (!clear_named(*net.mutable_layer(), complaint) && !clear_named(*net.mutable_layers(), complaint))
+    try {
+      io::upgrade_net(upgraded, origin);
+    } catch (const Error& error) {
+      const std::string complaint = error.message();
+      if (refused.take(*net.mutable_layer(), complaint, origin, findings) ||
+          refused.take(*net.mutable_layers(), complaint, origin, findings))
+        continue;
+      findings.complain(origin, complaint);
       return false;
+    }
+    const bool cleared = refused.clear(*net.mutable_layer()), old = refused.clear(*net.mutable_layers());
+    if (cleared || old) continue;
+    net = std::move(upgraded);
+    return true;
   }
 }
 
+/// Of layers with rules that choose nothing each is a problem; then they are kept in any state.
+void drop_wrong_rules(caffe::NetParameter& net, const std::string& origin, Findings& findings) {
+  for (caffe::LayerParameter& layer : *net.mutable_layer())
+    if (!findings.attempt(origin, [&] { check_rules(layer); })) {
+      layer.clear_include();
+      layer.clear_exclude();
+    }
+}
+
+/// Upgrades the net; false if that cannot be done.
+bool make_current(CheckedSource& source, Findings& findings) {
+  const std::size_t before = findings.problems().size();
+  if (!upgrade(source.net, source.origin, findings)) return false;
+  source.text_has_problems = source.text_has_problems || findings.problems().size() > before;
+  drop_wrong_rules(source.net, source.origin, findings);
+  return true;
+}
+
 std::string check_net(CheckedSource source, const CheckOptions& options, Findings& findings) {
-  if (!upgrade(source.net, source.origin, findings)) return "a net";
+  if (!make_current(source, findings)) return "a net";
   const StageTurns stages = stage_turns(source.net, options);
   if (stages.turns.empty()) return check_phases(source, options, {}, findings);
   std::vector<std::string> flags;
@@ -333,27 +400,35 @@ ToldLayers report_text(const io::TextProblems& found, io::UnknownFields unknown,
   return told;
 }
 
-/// A net of a solver, whose settings may be wrong. `told`: of nets inside of the solver.
-void check_named_net(const NamedNet& named, const CheckOptions& options, const ToldLayers& told,
+/// What is known of a solver's text, and so of the nets inside.
+struct SolverText {
+  ToldLayers told_layers;
+  bool has_problems = false;
+};
+
+/// A net of a solver, whose settings may be wrong.
+void check_named_net(const NamedNet& named, const CheckOptions& options, const SolverText& text,
                      Findings& findings) {
   const std::string& origin = named.origin;
   findings.attempt(origin, [&] {
     CheckedSource source{origin, "", {}};
     if (named.inner != nullptr) {
       source.net = *named.inner;
-      source.told_layers = told;
+      source.told_layers = text.told_layers;
+      source.text_has_problems = text.has_problems;
     } else {
       source.text = io::read_text_file(origin);
       const io::TextProblems problems = io::find_text_problems(source.text, origin, source.net);
       source.told_layers = report_text(problems, options.unknown_fields, findings);
+      source.text_has_problems = !problems.texts.empty();
       if (!problems.whole) return;
     }
-    if (!upgrade(source.net, origin, findings)) return;
+    if (!make_current(source, findings)) return;
     PhaseCheck(source, state_of(named, source.net), options, findings).run();
   });
 }
 
-std::string check_solver(caffe::SolverParameter solver, const CheckOptions& options, const ToldLayers& told,
+std::string check_solver(caffe::SolverParameter solver, const CheckOptions& options, const SolverText& text,
                          const std::string& origin, Findings& findings) {
   if (options.phase)
     findings.note(cat(origin, ": a solver's nets have their own phases; --phase is for nets' files"));
@@ -363,8 +438,14 @@ std::string check_solver(caffe::SolverParameter solver, const CheckOptions& opti
   solver = without_idle_tests(std::move(solver));
   add_to_state(*solver.mutable_train_state(), options.level, options.stages);
   const NamedNets nets = named_nets(solver, static_cast<std::size_t>(solver.test_iter_size()), origin);
-  if (nets.train) check_named_net(*nets.train, options, told, findings);
-  for (const NamedNet& test : nets.tests) check_named_net(test, options, told, findings);
+  if (nets.train) check_named_net(*nets.train, options, text, findings);
+  for (const NamedNet& test : nets.tests) check_named_net(test, options, text, findings);
+  if (solver.has_train_net() || solver.has_train_net_param()) {  // one too many, if there is another
+    solver.clear_train_net();
+    solver.clear_train_net_param();
+    const NamedNets others = named_nets(solver, 0, origin);
+    if (others.train) check_named_net(*others.train, options, text, findings);
+  }
   return "a solver";
 }
 
@@ -388,12 +469,13 @@ std::string check_file(const std::string& path, const CheckOptions& options, Fin
       is_net = as_net.whole == as_solver.whole ? as_net.texts.size() < as_solver.texts.size() : as_net.whole;
     }
     const io::TextProblems& problems = is_net ? as_net : as_solver;
-    const ToldLayers told = report_text(problems, options.unknown_fields, findings);
+    const SolverText read{report_text(problems, options.unknown_fields, findings), !problems.texts.empty()};
     what = is_net ? "a net" : "a solver";
     if (is_net && problems.guessed_elsewhere) findings.leave_open();
     if (!problems.whole || (is_net && problems.guessed_elsewhere)) return;
-    what = is_net ? check_net({path, text, std::move(net), told}, options, findings)
-                  : check_solver(std::move(solver), options, told, path, findings);
+    what = is_net ? check_net({path, text, std::move(net), read.told_layers, read.has_problems}, options,
+                              findings)
+                  : check_solver(std::move(solver), options, read, path, findings);
   });
   return what;
 }
@@ -414,7 +496,6 @@ CheckReport check_files(const CheckOptions& options) {
                        found == 0   ? std::string("nothing wrong")
                        : found == 1 ? std::string("1 problem")
                                     : cat(found, " problems"),
-                       findings.refusals() ? " (of each layer that is refused, the first)" : "",
                        findings.complete() ? "" : ", not everything could be checked", "\n");
     report.problems += found;
     sources.insert(findings.sources().begin(), findings.sources().end());

@@ -14,6 +14,7 @@
 #include "banyan/net/splits.hpp"
 #include "banyan/train/model.hpp"
 #include "layers/python_program.hpp"
+#include "named_settings.hpp"
 #include "train/missing_data.hpp"
 
 namespace banyan {
@@ -23,15 +24,11 @@ class LayerCheck {
  public:
   LayerCheck(const caffe::NetParameter& net, const CheckedSource& source, const CheckOptions& options,
              Findings& findings)
-      : net_(net),
-        source_(source),
-        origin_(source.origin),
-        options_(options),
-        findings_(findings),
-        had_problems_(!findings.problems().empty()) {}
+      : net_(net), source_(source), origin_(source.origin), options_(options), findings_(findings) {}
 
   CheckedLayers run() {
-    for (const std::string& problem : find_connection_problems(net_, source_.net, text_has_problems())) {
+    for (const std::string& problem :
+         find_connection_problems(net_, source_.net, source_.text_has_problems)) {
       findings_.problem(cat(origin_, ": ", problem));
       checked_.whole = false;
     }
@@ -43,11 +40,8 @@ class LayerCheck {
   }
 
  private:
-  /// If so, one of them may explain layers without a type.
-  bool text_has_problems() const { return had_problems_; }
-
   void check_layer(const caffe::LayerParameter& parameter) {
-    Blobs inputs, outputs;
+    Blobs inputs;
     bool known = true;
     for (const std::string& bottom : parameter.bottom()) {
       const auto found = blobs_.find(bottom);
@@ -56,7 +50,7 @@ class LayerCheck {
     }
     for (const std::string& top : parameter.top()) blobs_[top] = nullptr;
     const bool told = source_.told_layers.count({parameter.name(), parameter.type()}) > 0;
-    if (told || (parameter.type().empty() && text_has_problems())) {
+    if (told || (parameter.type().empty() && source_.text_has_problems)) {
       checked_.all_shapes = false;
       return;
     }
@@ -64,26 +58,65 @@ class LayerCheck {
       checked_.whole = checked_.all_shapes = false;  // named with the first layer of its type
       return;
     }
+    caffe::LayerParameter layer = parameter;
+    RefusedSettings refused;
+    for (bool first = has_its_blobs(parameter);; first = false) {
+      const std::string refusal = first ? set_up(layer, inputs, known) : check_rest(layer, inputs, known);
+      if (refusal.empty() || refused.may_follow(layer, refusal)) break;
+      complain(parameter, refusal + others_like(parameter));
+      checked_.all_shapes = false;
+      if (refused.mend(layer, refusal)) continue;
+      if (!first) break;
+    }
+  }
+
+  /// Has it as many inputs and outputs as it takes? If not, that is a problem.
+  bool has_its_blobs(const caffe::LayerParameter& parameter) {
+    std::unique_ptr<Layer> layer;
     try {
-      LayerOptions options;
-      options.phase = options.net_phase = phase_of(net_.state().phase());
-      if (parameter.has_phase()) options.phase = phase_of(parameter.phase());
-      const std::unique_ptr<Layer> layer = make_layer(parameter, options);
+      layer = make(parameter);
+    } catch (const Error&) {  // set_up() says it
+      return true;
+    }
+    try {
+      check_arity(parameter, layer->traits().arity, output_count(parameter, layer->traits()));
+      return true;
+    } catch (const Error& error) {
+      complain(parameter, error.message());
+    }
+    checked_.all_shapes = false;
+    return false;
+  }
+
+  std::unique_ptr<Layer> make(const caffe::LayerParameter& parameter) const {
+    LayerOptions options;
+    options.phase = options.net_phase = phase_of(net_.state().phase());
+    if (parameter.has_phase()) options.phase = phase_of(parameter.phase());
+    return make_layer(parameter, options);
+  }
+
+  Blobs make_outputs(const caffe::LayerParameter& parameter, int count) {
+    Blobs outputs;
+    for (int i = 0; i < count; ++i) {
+      owned_.push_back(std::make_unique<Blob>());
+      owned_.back()->name = i >= parameter.top_size() ? "(automatic)"
+                            : is_inserted(parameter)  ? parameter.bottom(0)
+                                                      : parameter.top(i);
+      outputs.push_back(owned_.back().get());
+    }
+    return outputs;
+  }
+
+  /// Sets the layer up as far as shapes are `known`; returns what it refuses, "" if nothing.
+  std::string set_up(const caffe::LayerParameter& parameter, const Blobs& inputs, bool known) {
+    try {
+      const std::unique_ptr<Layer> layer = make(parameter);
+      layer->read_settings();
       if (!finds_program(*layer)) known = false;
-      const int count = output_count(parameter, layer->traits());
-      check_arity(parameter, layer->traits().arity, count);
-      for (int i = 0; i < count; ++i) {
-        owned_.push_back(std::make_unique<Blob>());
-        owned_.back()->name = i >= parameter.top_size() ? "(automatic)"
-                              : is_inserted(parameter)  ? parameter.bottom(0)
-                                                        : parameter.top(i);
-        outputs.push_back(owned_.back().get());
-      }
+      const Blobs outputs = make_outputs(parameter, output_count(parameter, layer->traits()));
       if (known)
         known = layer->traits().source ? set_up_source(*layer, parameter, outputs)
                                        : set_up(*layer, inputs, outputs);
-      else
-        layer->check_settings();
       for (const Parameter& p : layer->parameters()) check_filler(p.filler, p.shape);
       for (int i = 0; known && i < parameter.top_size(); ++i) {
         static_cast<void>(outputs[i]->shape.count());  // throws if there are too many
@@ -91,9 +124,29 @@ class LayerCheck {
       }
       checked_.all_shapes = checked_.all_shapes && known;
     } catch (const Error& error) {
-      complain(parameter, error.message() + others_like(parameter));
-      checked_.all_shapes = false;
+      return error.message();
     }
+    return "";
+  }
+
+  /// What else a layer refuses, of which settings have been taken; its outputs have no known shapes.
+  std::string check_rest(const caffe::LayerParameter& parameter, const Blobs& inputs, bool known) {
+    try {
+      const std::unique_ptr<Layer> layer = make(parameter);
+      layer->read_settings();
+      const int count = output_count(parameter, layer->traits());
+      if (!known || layer->traits().source) return "";
+      const Arity& arity = layer->traits().arity;
+      Blobs read = inputs;
+      if (arity.max_inputs >= 0 && static_cast<int>(read.size()) > arity.max_inputs)
+        read.resize(static_cast<std::size_t>(arity.max_inputs));
+      if (static_cast<int>(read.size()) < arity.min_inputs) return "";
+      set_up(*layer, read, make_outputs(parameter, count));
+      for (const Parameter& p : layer->parameters()) check_filler(p.filler, p.shape);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "";
   }
 
   /// A split that the file does not have: complaints name the blob.
@@ -128,7 +181,6 @@ class LayerCheck {
   /// A module that is not here is missing as data may be: what is written can be right.
   bool finds_program(const Layer& layer) {
     if (layer.type() != "Python") return true;
-    layer.check_settings();
     const caffe::LayerParameter& parameter = layer.parameter();
     if (parameter.bottom_size() == 0 && !stand_in_shapes(parameter, options_.shapes).empty()) return true;
     const std::string why = why_no_python(parameter.python_param().module());
@@ -175,7 +227,6 @@ class LayerCheck {
         checked_.assumed[outputs[0]->name] = outputs[0]->shape;
       return true;
     }
-    layer.check_settings();
     if (shapes.empty()) {
       const std::string begin = cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(),
                                     "): ", quoted(source), " does not exist here");
@@ -212,7 +263,6 @@ class LayerCheck {
   }
 
   void complain(const caffe::LayerParameter& layer, const std::string& message) {
-    if (!is_missing(layer.type())) findings_.note_refusal();
     const std::size_t line =
         io::line_of_layer(source_.text, layer.name(), layer.type(), occurrence_of(layer));
     std::string place = origin_;
@@ -229,7 +279,6 @@ class LayerCheck {
   const std::string& origin_;
   const CheckOptions& options_;
   Findings& findings_;
-  bool had_problems_;  ///< before the layers
   CheckedLayers checked_;
   std::map<std::string, Blob*> blobs_;  // nullptr: the shape is not known
   std::vector<std::unique_ptr<Blob>> owned_;

@@ -26,8 +26,6 @@ class Findings {
     remark(text);
   }
   void leave_open() { complete_ = false; }
-  /// A layer is refused for the first thing that is wrong with it.
-  void note_refusal() { refusals_ = true; }
   /// Worth knowing, no more.
   void remark(const std::string& text) {
     if (seen_.insert(text).second) notes_.push_back(text);
@@ -38,10 +36,13 @@ class Findings {
       action();
       return true;
     } catch (const Error& error) {
-      const std::string text = error.message();
-      problem(text.rfind(origin, 0) == 0 ? text : cat(origin, ": ", text));
+      complain(origin, error.message());
     }
     return false;
+  }
+  /// A problem of a file, which the complaint may name.
+  void complain(const std::string& origin, const std::string& complaint) {
+    problem(complaint.rfind(origin, 0) == 0 ? complaint : cat(origin, ": ", complaint));
   }
   /// Is it the first time that the file's layers of this type, which is not here, are met?
   bool is_first(const std::string& origin, const std::string& type) {
@@ -53,13 +54,12 @@ class Findings {
   const std::vector<std::string>& problems() const { return problems_; }
   const std::vector<std::string>& notes() const { return notes_; }
   bool complete() const { return complete_; }
-  bool refusals() const { return refusals_; }
 
  private:
   std::set<std::string> seen_, sources_;
   std::set<std::pair<std::string, std::string>> missing_types_;
   std::vector<std::string> problems_, notes_;
-  bool complete_ = true, refusals_ = false;
+  bool complete_ = true;
 };
 
 struct CheckedLayers {
@@ -78,6 +78,7 @@ struct CheckedSource {
   /// Layers, by name and type, of which it is known already that their type is not here, or with settings
   /// that could not be read.
   std::set<std::pair<std::string, std::string>> told_layers = {};
+  bool text_has_problems = false;  ///< or upgrading it has, which may explain layers without a type
 };
 
 /// Takes out the settings of detections that need a file which does not exist here, with a note.
