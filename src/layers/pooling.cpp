@@ -147,7 +147,8 @@ void PoolingLayer::read_windows() {
   if (padded() && s.pool() == caffe::PoolingParameter::STOCHASTIC)
     refuse("STOCHASTIC pooling cannot be padded: pad must be 0");
   for (const PoolingWindow& window : windows_)
-    if (padded() && window.pad >= window.kernel) refuse("pad must be smaller than the kernel");
+    if (padded() && window.pad >= window.kernel)
+      refuse("pad must be smaller than the kernel (kernel_size, kernel_h, kernel_w)");
 }
 
 ops::PoolingMethod PoolingLayer::method() const {

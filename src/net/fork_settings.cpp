@@ -51,7 +51,7 @@ bool chooses_implementation(const caffe::LayerParameter& layer) {
   const caffe::ConvolutionParameter& c = layer.convolution_param();
   const caffe::InnerProductParameter& p = layer.inner_product_param();
   return layer.has_ocl_enable() || c.has_conv_mode() || c.has_subengine() || c.has_mem_group_size() ||
-         c.has_dump_parameter() || c.has_dump_activation() || p.has_gemm_mode() ||
+         c.has_parallel_degree() || c.has_dump_parameter() || c.has_dump_activation() || p.has_gemm_mode() ||
          p.has_spmdm_transpose_in() || p.has_spmdm_transpose_out() || p.has_dump_parameter() ||
          p.has_dump_activation();
 }
@@ -172,7 +172,8 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
   warn_once(
       net,
       "conv_mode, gemm_mode, spmdm_transpose_in and _out, dump_parameter and dump_activation (SkimCaffe), "
-      "subengine and ocl_enable (fpga_caffe), and mem_group_size have no effect: they choose an "
+      "subengine and ocl_enable (fpga_caffe), parallel_degree (GLP4NN) and mem_group_size have no effect: "
+      "they choose an "
       "implementation, and what it "
       "writes to files",
       chooses_implementation);

@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 
 #include "banyan/base/error.hpp"
@@ -31,7 +32,13 @@ class LayerWatch {
   /// gradients of both are computed.
   void backward_done(int layer, bool print, bool check) {
     const PlanStep& step = backward_step(layer);
-    if (!step.runs_layer) return;
+    if (step.runs_layer) look_at_gradients(step, print, check);
+    if (print && is_last(step)) print_norms();
+  }
+
+ private:
+  void look_at_gradients(const PlanStep& step, bool print, bool check) {
+    const int layer = step.layer;
     if (print)
       for (const Blob* blob : net_.inputs_of(layer)) print_blob(layer, true, *blob);
     for (const int shown : {layer, step.affine}) {
@@ -43,7 +50,6 @@ class LayerWatch {
     }
   }
 
- private:
   const Layer& layer_at(int layer) const { return *net_.layers()[layer]; }
 
   const PlanStep& backward_step(int layer) const {
@@ -51,6 +57,30 @@ class LayerWatch {
     return *std::find_if(
         plan.steps.begin() + static_cast<std::ptrdiff_t>(plan.backward), plan.steps.end(),
         [&](const PlanStep& step) { return step.work == Work::backward && step.layer == layer; });
+  }
+
+  bool is_last(const PlanStep& step) const {
+    const std::vector<PlanStep>& steps = net_.plan().steps;
+    const auto last = std::find_if(steps.rbegin(), steps.rend(),
+                                   [](const auto& s) { return s.work == Work::backward && s.runs_layer; });
+    return &*last == &step;
+  }
+
+  /// Of all parameters and of their gradients so far.
+  void print_norms() {
+    double sums[2] = {}, squares[2] = {};
+    for (const LearnableParameter& owner : net_.parameters()) {
+      const Tensor* of[] = {&owner.value, &owner.grad};
+      for (int k = 0; k < 2; ++k) {
+        if (!of[k]->defined()) continue;
+        ops::absolute_sum(context_, *of[k], result_);
+        sums[k] += result();
+        ops::sum_of_squares(context_, *of[k], result_);
+        squares[k] += result();
+      }
+    }
+    LOG(ERROR) << "    [Backward] All net params (data, diff): L1 norm = (" << sums[0] << ", " << sums[1]
+               << "); L2 norm = (" << std::sqrt(squares[0]) << ", " << std::sqrt(squares[1]) << ")";
   }
 
   void print_blob(int layer, bool backward, const Blob& blob) {

@@ -6,9 +6,9 @@
 namespace banyan {
 
 /// After each layer's forward or backward the host waits for the device. With `print` it logs the mean
-/// absolute values of what the layer wrote; with `check` it throws a runtime failure that names the layer and
-/// counts the values that are not finite. With neither, the net is left alone. `context` is that of the net's
-/// passes and outlives them.
+/// absolute values of what the layer wrote, and after each backward pass the norms of all parameters and
+/// gradients; with `check` it throws a runtime failure that names the layer and counts the values that are
+/// not finite. With neither, the net is left alone. `context` is that of the net's passes and outlives them.
 void watch_layers(Net& net, Context& context, bool print, bool check);
 
 }  // namespace banyan

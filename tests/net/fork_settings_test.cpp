@@ -68,9 +68,10 @@ TEST(ForkSettings, ChoicesOfAnImplementationHaveNone) {
   };
   EXPECT_THAT(logged("layer { name: 'c' type: 'Convolution' convolution_param { conv_mode: DIRECT_SCONV } }\n"
                      "layer { name: 'd' type: 'Convolution' convolution_param { subengine: WINOGRAD } }\n"
+                     "layer { name: 'p' type: 'Convolution' convolution_param { parallel_degree: 4 } }\n"
                      "layer { name: 'i' type: 'InnerProduct' inner_product_param { gemm_mode: SPMDM } }\n"
                      "layer { name: 'r' type: 'ReLU' ocl_enable: true }"),
-              HasSubstr("layer \"c\" and 3 more: conv_mode, gemm_mode, "));
+              HasSubstr("layer \"c\" and 4 more: conv_mode, gemm_mode, "));
   EXPECT_THAT(
       logged("layer { name: 'd' type: 'ImageData' image_data_param { normalize: true } }"),
       HasSubstr("layer \"d\": normalize of image_data_param (DSS) has no effect but in ImageLabelmapData"));

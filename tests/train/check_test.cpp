@@ -78,13 +78,12 @@ layer { name: "e" type: "Clip" bottom: "data" top: "e" clip_param { min: 3 max: 
                            ":5: layer \"b\" (Convolution): unknown filler type \"xavir\"",
                            ":5: layer \"b\" (Convolution): unknown filler type \"constnt\"",
                            ":7: layer \"c\" (Softmax) takes 1 bottom, found 2",
-                           ":7: layer \"c\" (Softmax): axis 9 is out of range",
                            ":8: layer \"d\" (MultiBoxLoss) takes 4 to 6 bottoms, found 1",
                            ":8: layer \"d\" (MultiBoxLoss): num_classes must be given",
                            ":8: layer \"d\" (MultiBoxLoss): overlap_threshold must be from 0 to 1; found 7",
                            ":9: layer \"e\" (Clip): min 3 exceeds max 1"})
     EXPECT_THAT(report.text, HasSubstr(part));
-  EXPECT_EQ(report.problems, 12) << report.text;
+  EXPECT_EQ(report.problems, 11) << report.text;
 }
 
 TEST_F(Check, WhatIsWrongAfterALayerThatIsRefused) {
@@ -163,6 +162,93 @@ TEST_F(Check, EverythingThatTheWholeNetTells) {
   const CheckReport beside = check("storage_exception: \"Relu\"\n" + std::string(kData) +
                                    "layer { name: 'a' type: 'InnerProduct' bottom: 'data' top: 'a' }\n");
   EXPECT_EQ(beside.problems, 2) << beside.text;
+}
+
+TEST_F(Check, LabelsThatAreDividedAreSeveral) {
+  const std::string data =
+      "layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { source: '/nowhere' batch_size: 2 "
+      "backend: LMDB } transform_param { crop_size: 8 } }\n";
+  const CheckReport report =
+      check(data +
+            "layer { name: 's' type: 'Slice' bottom: 'label' top: 'a' top: 'b' slice_param { slice_dim: 1 "
+            "slice_point: 3 } }\n"
+            "layer { name: 'p' type: 'InnerProduct' bottom: 'data' top: 'p' inner_product_param { "
+            "num_output: 3 } }\n"
+            "layer { name: 'l' type: 'EuclideanLoss' bottom: 'p' bottom: 'a' }\n");
+  EXPECT_EQ(report.problems, 0) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("nothing wrong, not everything could be checked"));
+  EXPECT_EQ(
+      check(data +
+            "layer { name: 's' type: 'Slice' bottom: 'data' top: 'a' top: 'b' slice_param { axis: 5 } }")
+          .problems,
+      1);
+}
+
+TEST_F(Check, FilesOfValuesThatDoNotExistAreNoProblem) {
+  const CheckReport report = check(
+      std::string(kData) +
+      "layer { name: 'a' type: 'InnerProduct' bottom: 'data' top: 'a' inner_product_param { num_output: 2 "
+      "bias_filler { type: 'file' file: '/nowhere/bias' } } }\n"
+      "layer { name: 'l' type: 'DummyData' top: 'l' dummy_data_param { shape { dim: 2 } } }\n"
+      "layer { name: 'i' type: 'InfogainLoss' bottom: 'a' bottom: 'l' infogain_loss_param { source: "
+      "'/nowhere/matrix' } }\n");
+  EXPECT_EQ(report.problems, 0) << report.text;
+  for (const char* part : {"note: ", "layer \"a\" (InnerProduct): \"/nowhere/bias\" does not exist here",
+                           "layer \"i\" (InfogainLoss): \"/nowhere/matrix\" does not exist here",
+                           "nothing wrong, not everything could be checked"})
+    EXPECT_THAT(report.text, HasSubstr(part));
+}
+
+TEST_F(Check, AWrongNumberOfBlobsIsOneProblem) {
+  for (const char* layer :
+       {"type: 'ReLU' bottom: 'data'", "type: 'Slice' bottom: 'data' slice_param { slice_point: 1 }",
+        "type: 'Convolution' bottom: 'data' bottom: 'data' top: 'x' convolution_param { num_output: 2 "
+        "kernel_size: 3 }",
+        "type: 'Eltwise' bottom: 'data' top: 'x' eltwise_param { coeff: 1 coeff: 2 }",
+        "type: 'Unpooling' bottom: 'data' bottom: 'data' bottom: 'data' top: 'x' unpooling_param { unpool: "
+        "MAX "
+        "kernel_size: 2 }",
+        "type: 'AnchorTarget' bottom: 'data' top: 'x'",
+        "type: 'SigmoidCrossEntropyLoss' bottom: 'data' top: 'x'",
+        "type: 'BN' bottom: 'data' top: 'x' top: 'y'",
+        "type: 'LSTM' top: 'x' recurrent_param { num_output: 2 }"}) {
+    const CheckReport report = check(std::string(kData) + "layer { name: 'l' " + layer + " }\n");
+    EXPECT_EQ(report.problems, 1) << layer << '\n' << report.text;
+  }
+}
+
+TEST_F(Check, OneWrongSettingIsOneProblem) {
+  for (const char* layer :
+       {"type: 'Pooling' pooling_param { kernel_size: 0 pad: 1 }", "type: 'InnerDistance'",
+        "type: 'Python' python_param { module: 'nowhere' layer: 'L' max_samples: 0 }",
+        "type: 'Convolution' convolution_param { num_output: 2 kernel_size: [3, 3, 3] stride: [1, 1, 1] }",
+        "type: 'Pooling' pooling_param { kernel_depth: 2 kernel_size: 2 stride: 2 }"}) {
+    const CheckReport report =
+        check(std::string(kData) + "layer { name: 'l' bottom: 'data' top: 'l' " + layer + " }\n");
+    EXPECT_EQ(report.problems, 1) << layer << '\n' << report.text;
+  }
+}
+
+TEST_F(Check, ValuesThatMustBeThereDoNotHideOthers) {
+  const CheckReport report =
+      check(std::string(kData) +
+            "layer { name: 'r' type: 'Input' top: 'r' input_param { shape { dim: 3 dim: 5 } } }\n"
+            "layer { name: 'p' type: 'ROIPooling' bottom: 'data' bottom: 'r' top: 'p' roi_pooling_param { "
+            "pooled_h: 7 spatial_scale: -1 } }\n");
+  EXPECT_EQ(report.problems, 2) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("spatial_scale"));
+}
+
+TEST_F(Check, OfSharedParametersTheWrongOneIsNamed) {
+  const auto product = [](const std::string& name, int outputs) {
+    return cat("layer { name: '", name, "' type: 'InnerProduct' bottom: 'data' top: '", name,
+               "' param { name: 'w' } inner_product_param { num_output: ", outputs, " } }\n");
+  };
+  const CheckReport report =
+      check(std::string(kData) + product("a", 2) + product("b", 3) + product("c", 2) + product("d", 4));
+  EXPECT_EQ(report.problems, 2) << report.text;
+  for (const char* part : {"layer \"b\" (InnerProduct) shares", "layer \"d\" (InnerProduct) shares"})
+    EXPECT_THAT(report.text, HasSubstr(part));
 }
 
 TEST_F(Check, WhatFollowsFromARefusalIsNoProblem) {

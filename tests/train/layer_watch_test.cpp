@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "banyan/base/error.hpp"
 #include "train/part_bench.hpp"
 
@@ -113,6 +115,11 @@ TEST(LayerWatch, PrintsMeanAbsoluteValues) {
                                                 "    [Forward] Layer ip, param blob 0 data: 3",
                                                 "    [Backward] Layer loss, bottom blob out diff: 3",
                                                 "    [Backward] Layer ip, param blob 0 diff: 12"}));
+  EXPECT_EQ(log.lines.back(),
+            "    [Backward] All net params (data, diff): L1 norm = (3, 12); L2 norm = (3, 12)");
+  EXPECT_EQ(std::count_if(log.lines.begin(), log.lines.end(),
+                          [](const auto& line) { return line.find("All net params") != std::string::npos; }),
+            1);
 }
 
 }  // namespace

@@ -53,20 +53,24 @@ void average_pixel(const PoolingPlanes& p, const Window& h, const Window& w, con
 /// Channels of channels-last pixels that a thread takes at a time, so that their sums stay in its L1 cache.
 constexpr std::int64_t kChannelsTogether = 512;
 
-/// Calls `action(item, first, count)` for all channels of `items` windows or maps.
+/// Calls `action(item, first, count)` for all channels of `items` windows or maps, fewer at a time where
+/// there are not enough items for the threads.
 template <class Action>
 void for_channels_together(int threads, const PoolingPlanes& p, std::int64_t items, const Action& action) {
-  const std::int64_t parts = (p.channels + kChannelsTogether - 1) / kChannelsTogether;
+  constexpr std::int64_t kLine = 16;
+  const std::int64_t share = (p.channels + kLine * threads - 1) / (kLine * threads) * kLine;
+  const std::int64_t together = items < threads ? std::min(share, kChannelsTogether) : kChannelsTogether;
+  const std::int64_t parts = (p.channels + together - 1) / together;
 #pragma omp parallel for num_threads(threads) schedule(static)
   for (std::int64_t task = 0; task < items * parts; ++task) {
-    const std::int64_t first = task % parts * kChannelsTogether;
-    action(task / parts, first, std::min(kChannelsTogether, p.channels - first));
+    const std::int64_t first = task % parts * together;
+    action(task / parts, first, std::min(together, p.channels - first));
   }
 }
 
 /// Is there one window, the whole axis?
 bool covers(const detail::PoolingAxis& axis) {
-  return axis.output == 1 && axis.pad == 0 && axis.kernel >= axis.input;
+  return axis.output == 1 && axis.pad == 0 && axis.input > 0 && axis.kernel >= axis.input;
 }
 
 bool is_global(const PoolingPlanes& p) { return covers(p.h) && covers(p.w); }
@@ -163,8 +167,7 @@ void backward_average_pixel(const PoolingPlanes& p, const Outputs& rows, const O
 
 /// Does each input belong to exactly one window?
 bool tiles(const detail::PoolingAxis& axis) {
-  return covers(axis) ||
-         (axis.kernel == axis.stride && axis.pad == 0 && axis.output * axis.stride >= axis.input);
+  return axis.kernel == axis.stride && axis.pad == 0 && axis.output * axis.stride >= axis.input;
 }
 
 /// Maximum over windows that tile the input: each output determines all gradients of its window.
@@ -385,7 +388,7 @@ void pooling_backward_on_cpu(Context& context, const PoolingGeometry& geometry, 
       return;
     }
     const bool tiled = tiles(planes.h) && tiles(planes.w);
-    if (tiled && !chosen) {
+    if (!chosen && (tiled || is_global(planes))) {
       context.run([=] { spread_tiles(threads, planes, batch, dy, dx); });
       return;
     }

@@ -24,17 +24,23 @@ namespace {
 const std::string& type_name(const caffe::LayerParameter& layer) { return layer.type(); }
 std::string type_name(const caffe::V1LayerParameter& layer) { return io::current_type_name(layer.type()); }
 
-/// The layer that the complaint names, of several with one name one of the type in the complaint; null if
-/// there is none that has a type.
+/// The layer that the complaint names first, of several with one name one of the type in the complaint; null
+/// if there is none that has a type.
 template <class Layers>
 typename Layers::value_type* find_named(Layers& layers, const std::string& complaint) {
-  for (const bool by_type : {true, false})
+  typename Layers::value_type* found = nullptr;
+  for (const bool by_type : {true, false}) {
+    std::size_t first = std::string::npos;
     for (auto& layer : layers) {
       std::string words = "layer " + quoted(layer.name());
       if (by_type) words += cat(" (", type_name(layer), ")");
-      if (layer.has_type() && complaint.find(words) != std::string::npos) return &layer;
+      const std::size_t place = layer.has_type() ? complaint.find(words) : std::string::npos;
+      if (place < first) found = &layer;
+      first = std::min(first, place);
     }
-  return nullptr;
+    if (found != nullptr) break;
+  }
+  return found;
 }
 
 void build_net(const caffe::NetParameter& net, Phase phase) {
@@ -352,11 +358,11 @@ bool upgrade(caffe::NetParameter& net, const std::string& origin, Findings& find
   }
 }
 
-/// Of layers with rules that choose nothing each is a problem; then they are kept in any state.
+/// Of layers with rules that choose nothing each is a problem; of two lists `include` counts then.
 void drop_wrong_rules(caffe::NetParameter& net, const std::string& origin, Findings& findings) {
   for (caffe::LayerParameter& layer : *net.mutable_layer())
-    if (!findings.attempt(origin, [&] { check_rules(layer); })) {
-      layer.clear_include();
+    while (!findings.attempt(origin, [&] { check_rules(layer); })) {
+      if (layer.exclude_size() == 0) layer.clear_include();
       layer.clear_exclude();
     }
 }

@@ -1,6 +1,7 @@
 #include "check_layers.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -58,11 +59,18 @@ class LayerCheck {
       checked_.whole = checked_.all_shapes = false;  // named with the first layer of its type
       return;
     }
+    if (lacks_matrix(parameter)) known = false;
     caffe::LayerParameter layer = parameter;
     RefusedSettings refused;
-    for (bool first = has_its_blobs(parameter);; first = false) {
+    const bool has_blobs = has_its_blobs(layer);
+    known = known && has_blobs;
+    for (bool first = has_blobs;; first = false) {
       const std::string refusal = first ? set_up(layer, inputs, known) : check_rest(layer, inputs, known);
-      if (refusal.empty() || refused.may_follow(layer, refusal)) break;
+      if (refusal.empty() || (!has_blobs && is_about_blobs(refusal))) break;
+      if (refused.may_follow(layer, refusal)) {
+        if (!refused.mend_again(layer, refusal)) break;
+        continue;
+      }
       complain(parameter, refusal + others_like(parameter));
       checked_.all_shapes = false;
       if (refused.mend(layer, refusal)) continue;
@@ -70,22 +78,55 @@ class LayerCheck {
     }
   }
 
-  /// Has it as many inputs and outputs as it takes? If not, that is a problem.
-  bool has_its_blobs(const caffe::LayerParameter& parameter) {
-    std::unique_ptr<Layer> layer;
+  /// Is there no such file here? Then a note says so.
+  bool lacks_file(const caffe::LayerParameter& layer, const std::string& path) {
+    std::error_code why;
+    if (std::filesystem::exists(path, why)) return false;
+    findings_.note(cat(origin_, ": layer ", quoted(layer.name()), " (", layer.type(), "): ", quoted(path),
+                       why ? cat(" cannot be looked at (", why.message(), ")") : " does not exist here"));
+    return true;
+  }
+
+  /// InfogainLoss's, whose form its scores decide.
+  bool lacks_matrix(const caffe::LayerParameter& layer) {
+    const std::string& path = layer.infogain_loss_param().source();
+    return layer.type() == "InfogainLoss" && layer.bottom_size() < 3 && !path.empty() &&
+           lacks_file(layer, path);
+  }
+
+  /// Has it as many inputs and outputs as it takes? If not, that is a problem, and it gets as many.
+  bool has_its_blobs(caffe::LayerParameter& layer) {
+    std::unique_ptr<Layer> made;
     try {
-      layer = make(parameter);
+      made = make(layer);
     } catch (const Error&) {  // set_up() says it
       return true;
     }
+    const Arity& arity = made->traits().arity;
+    const int tops = output_count(layer, made->traits());
     try {
-      check_arity(parameter, layer->traits().arity, output_count(parameter, layer->traits()));
+      check_arity(layer, arity, tops);
       return true;
     } catch (const Error& error) {
-      complain(parameter, error.message());
+      complain(layer, error.message());
     }
     checked_.all_shapes = false;
+    fit(*layer.mutable_bottom(), arity.min_inputs, arity.max_inputs);
+    if (arity.outputs_equal_inputs)
+      fit(*layer.mutable_top(), layer.bottom_size(), layer.bottom_size());
+    else if (tops == layer.top_size())
+      fit(*layer.mutable_top(), arity.min_outputs, arity.max_outputs);
     return false;
+  }
+
+  /// Of a layer whose blobs were made up they are no problem.
+  static bool is_about_blobs(const std::string& refusal) {
+    return refusal.find(" input") != std::string::npos || refusal.find(" output") != std::string::npos;
+  }
+
+  static void fit(google::protobuf::RepeatedPtrField<std::string>& names, int least, int most) {
+    while (most >= 0 && names.size() > most) names.RemoveLast();
+    while (names.size() < least) names.Add(cat("(missing ", names.size(), ")"));
   }
 
   std::unique_ptr<Layer> make(const caffe::LayerParameter& parameter) const {
@@ -117,10 +158,16 @@ class LayerCheck {
       if (known)
         known = layer->traits().source ? set_up_source(*layer, parameter, outputs)
                                        : set_up(*layer, inputs, outputs);
-      for (const Parameter& p : layer->parameters()) check_filler(p.filler, p.shape);
+      for (const Parameter& p : layer->parameters()) {
+        check_filler(p.filler, p.shape);
+        if (p.filler.type() == "file") static_cast<void>(lacks_file(parameter, p.filler.file()));
+      }
       for (int i = 0; known && i < parameter.top_size(); ++i) {
         static_cast<void>(outputs[i]->shape.count());  // throws if there are too many
-        blobs_[parameter.top(i)] = outputs[i];
+        if (divided_.count(parameter.top(i)) > 0)
+          checked_.all_shapes = false;
+        else
+          blobs_[parameter.top(i)] = outputs[i];
       }
       checked_.all_shapes = checked_.all_shapes && known;
     } catch (const Error& error) {
@@ -134,14 +181,11 @@ class LayerCheck {
     try {
       const std::unique_ptr<Layer> layer = make(parameter);
       layer->read_settings();
+      // The module of a program may not be here.
+      if (!known || layer->traits().source || layer->type() == "Python") return "";
       const int count = output_count(parameter, layer->traits());
-      if (!known || layer->traits().source) return "";
-      const Arity& arity = layer->traits().arity;
-      Blobs read = inputs;
-      if (arity.max_inputs >= 0 && static_cast<int>(read.size()) > arity.max_inputs)
-        read.resize(static_cast<std::size_t>(arity.max_inputs));
-      if (static_cast<int>(read.size()) < arity.min_inputs) return "";
-      set_up(*layer, read, make_outputs(parameter, count));
+      check_arity(parameter, layer->traits().arity, count);
+      set_up(*layer, inputs, make_outputs(parameter, count));
       for (const Parameter& p : layer->parameters()) check_filler(p.filler, p.shape);
     } catch (const Error& error) {
       return error.message();
@@ -239,10 +283,21 @@ class LayerCheck {
       findings_.note(
           cat(begin, "; checked as if its images had ", shape[1], shape[1] == 1 ? " channel" : " channels"));
       shapes = stand_in_shapes(parameter, {{parameter.top(0), shape}});
+      if (parameter.top_size() > 1 && is_divided(parameter.top(1))) divided_.insert(parameter.top(1));
     }
     for (std::size_t i = 0; i < outputs.size(); ++i)
       outputs[i]->shape = checked_.stand_ins[outputs[i]->name] = shapes[i];
     return true;
+  }
+
+  /// Does a Slice divide the labels of each sample, of which there are several then, it is not known how
+  /// many?
+  bool is_divided(const std::string& labels) const {
+    return std::any_of(source_.net.layer().begin(), source_.net.layer().end(), [&](const auto& layer) {
+      return layer.type() == "Slice" && contains(layer.bottom(), labels) &&
+             (layer.slice_param().has_slice_dim() ? layer.slice_param().slice_dim() != 0
+                                                  : layer.slice_param().axis() != 0);
+    });
   }
 
   /// How many layers of the same name and type the file has before this one.
@@ -280,6 +335,7 @@ class LayerCheck {
   const CheckOptions& options_;
   Findings& findings_;
   CheckedLayers checked_;
+  std::set<std::string> divided_;       // labels whose number is not known
   std::map<std::string, Blob*> blobs_;  // nullptr: the shape is not known
   std::vector<std::unique_ptr<Blob>> owned_;
 };
@@ -305,7 +361,7 @@ CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& 
   // What does not fit may fit images of another size.
   std::int64_t fitting = 0;
   Findings best = first;
-  for (const std::int64_t side : {512, 480, 384, 504, 495, 510, 494}) {
+  for (const std::int64_t side : {512, 480, 384, 504, 495, 510, 494, 473, 713, 321, 513, 224}) {
     CheckOptions other = options;
     for (const auto& [blob, shape] : checked.assumed) other.shapes[blob] = {shape[0], shape[1], side, side};
     Findings again = findings;

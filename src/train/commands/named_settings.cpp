@@ -7,8 +7,10 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <vector>
 
+#include "banyan/base/error.hpp"
 #include "io/other_types.hpp"
 #include "proto/banyan.pb.h"
 
@@ -109,17 +111,18 @@ bool is_number(const pb::FieldDescriptor& field) {
   }
 }
 
-void set_to_one(pb::Message& message, const pb::FieldDescriptor& field) {
+void set_number(pb::Message& message, const pb::FieldDescriptor& field, int number) {
+  message.GetReflection()->ClearField(&message, &field);
   pb::TextFormat::Parser parser;
   parser.AllowPartialMessage(true);
-  parser.MergeFromString(field.name() + ": 1", &message);
+  parser.MergeFromString(cat(field.name(), ": ", number), &message);
 }
 
 /// Takes it out. A number without a default value may have to be there: it becomes 1.
 void replace(const Setting& setting) {
   const pb::FieldDescriptor& field = *setting.field;
   setting.message->GetReflection()->ClearField(setting.message, &field);
-  if (is_number(field) && !field.has_default_value()) set_to_one(*setting.message, field);
+  if (is_number(field) && !field.has_default_value()) set_number(*setting.message, field, 1);
 }
 
 /// Those that the refusal names, as narrowly as it does: texts that it quotes, else fields inside of others,
@@ -143,23 +146,37 @@ void replace(const std::vector<Setting>& settings) {
   for (auto setting = settings.rbegin(); setting != settings.rend(); ++setting) replace(*setting);
 }
 
-/// Sets the numbers that the refusal names, in the messages that may be the layer's; returns their names.
-std::set<std::string> put_missing(pb::Message& layer, const Said& said) {
-  std::set<std::string> put;
-  const pb::Reflection& reflection = *layer.GetReflection();
-  const pb::Descriptor& type = *layer.GetDescriptor();
+/// Messages of settings that may be the layer's: those that it has; if it has none, the first.
+std::vector<const pb::FieldDescriptor*> messages_of(const pb::Message& layer, const Said& said) {
+  std::vector<const pb::FieldDescriptor*> given, possible;
   const auto* current = dynamic_cast<const caffe::LayerParameter*>(&layer);
-  for (int i = 0; i < type.field_count(); ++i) {
-    const pb::FieldDescriptor& field = *type.field(i);
-    if (field.message_type() == nullptr || field.is_repeated() || is_kept(field)) continue;
-    if (current != nullptr ? !io::may_be_setting_of(current->type(), field.name())
-                           : !reflection.HasField(layer, &field))
-      continue;
-    for (int k = 0; k < field.message_type()->field_count(); ++k) {
-      const pb::FieldDescriptor& inner = *field.message_type()->field(k);
-      if (said.words.count(inner.name()) == 0 || !is_number(inner)) continue;
-      set_to_one(*reflection.MutableMessage(&layer, &field), inner);
-      put.insert(inner.name());
+  for (int i = 0; i < layer.GetDescriptor()->field_count(); ++i) {
+    const pb::FieldDescriptor* field = layer.GetDescriptor()->field(i);
+    if (field->message_type() == nullptr || field->is_repeated() || is_kept(*field)) continue;
+    const bool names_inner = std::any_of(said.words.begin(), said.words.end(), [&](const auto& word) {
+      const pb::FieldDescriptor* inner = field->message_type()->FindFieldByName(word);
+      return inner != nullptr && is_number(*inner);
+    });
+    if (!names_inner) continue;
+    if (layer.GetReflection()->HasField(layer, field))
+      given.push_back(field);
+    else if (current != nullptr && io::may_be_setting_of(current->type(), field->name()))
+      possible.push_back(field);
+  }
+  if (given.empty() && possible.size() > 1) possible.resize(1);
+  return given.empty() ? possible : given;
+}
+
+/// Sets the numbers that the refusal names; returns their names.
+std::set<std::string> put_numbers(pb::Message& layer, const Said& said, int number) {
+  std::set<std::string> put;
+  for (const pb::FieldDescriptor* field : messages_of(layer, said)) {
+    pb::Message& message = *layer.GetReflection()->MutableMessage(&layer, field);
+    for (const std::string& word : said.words) {
+      const pb::FieldDescriptor* inner = field->message_type()->FindFieldByName(word);
+      if (inner == nullptr || !is_number(*inner)) continue;
+      set_number(message, *inner, number);
+      put.insert(word);
     }
   }
   return put;
@@ -173,9 +190,25 @@ bool RefusedSettings::mend(pb::Message& layer, const std::string& refusal) {
   std::set<std::string> mended;
   for (const Setting& setting : named) mended.insert(setting.field->name());
   replace(named);
-  if (mended.empty()) mended = put_missing(layer, said);
-  mended_.insert(mended.begin(), mended.end());
+  if (mended.empty()) mended = put_numbers(layer, said, 1);
+  for (const std::string& name : mended) mended_.emplace(name, 0);
   return !mended.empty();
+}
+
+bool RefusedSettings::mend_again(pb::Message& layer, const std::string& refusal) {
+  constexpr int kMost = 2;
+  Said said = read(refusal);
+  std::erase_if(said.words, [&](const std::string& word) {
+    const auto found = mended_.find(word);
+    return found != mended_.end() && found->second >= kMost;
+  });
+  int number = 1;
+  for (const std::string& word : said.words)
+    if (const auto found = mended_.find(word); found != mended_.end())
+      number = std::max(number, found->second + 1);
+  const std::set<std::string> put = put_numbers(layer, said, number);
+  for (const std::string& name : put) mended_[name] = number;
+  return !put.empty();
 }
 
 bool drop_refused(caffe::NetParameter& net, const std::string& refusal) {
@@ -187,11 +220,13 @@ bool drop_refused(caffe::NetParameter& net, const std::string& refusal) {
 
 bool RefusedSettings::may_follow(const pb::Message& layer, const std::string& refusal) const {
   if (mended_.empty()) return false;
+  // What is wrong with the number of axes is wrong with all fields that have a value for each.
+  if (refusal.find("spatial axes") != std::string::npos) return true;
   const Said said = read(refusal);
   const std::unique_ptr<pb::Message> copy(layer.New());
   copy->CopyFrom(layer);
   bool names_field = false;
-  std::set<std::string> mended = mended_;
+  std::map<std::string, int> mended = mended_;
   for (const Setting& setting : settings_in(*copy)) {
     const pb::FieldDescriptor& field = *setting.field;
     if (is_quoted(setting, said)) mended.erase(field.name());  // another field of the name
@@ -200,7 +235,7 @@ bool RefusedSettings::may_follow(const pb::Message& layer, const std::string& re
       names_field = names_field || said.words.count(field.message_type()->field(i)->name()) > 0;
   }
   return !names_field || std::any_of(mended.begin(), mended.end(),
-                                     [&](const auto& name) { return said.words.count(name) > 0; });
+                                     [&](const auto& entry) { return said.words.count(entry.first) > 0; });
 }
 
 }  // namespace banyan

@@ -1,7 +1,7 @@
 // The settings that a refusal is about.
 #pragma once
 
-#include <set>
+#include <map>
 #include <string>
 
 #include "proto/banyan.pb.h"
@@ -15,12 +15,14 @@ class RefusedSettings {
   /// Takes the settings that the refusal names out of the layer, or puts a number that it misses in. False if
   /// it names none.
   bool mend(google::protobuf::Message& layer, const std::string& refusal);
+  /// Gives numbers that were mended, and that the refusal names again, another value; false if there is none.
+  bool mend_again(google::protobuf::Message& layer, const std::string& refusal);
   /// May the refusal of a layer that was mended be due to that? It is not if it names a field of the layer's
   /// settings and none that was mended.
   bool may_follow(const google::protobuf::Message& layer, const std::string& refusal) const;
 
  private:
-  std::set<std::string> mended_;  ///< names of fields
+  std::map<std::string, int> mended_;  ///< by name of field: how many other values were tried
 };
 
 /// Takes the net's own settings, not those of its layers, that the refusal names out of the net. False if it
