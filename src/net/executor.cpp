@@ -23,11 +23,11 @@ Tensor seen_as(const Tensor& tensor, const Blob& blob, const Shape& shape) {
 }  // namespace
 
 Executor::Executor(const std::vector<std::unique_ptr<Layer>>& layers, Context& context, Activity& activity,
-                   Reshape reshape_behind)
+                   Reshape reshape_after)
     : layers_(layers),
       context_(context),
       activity_(activity),
-      reshape_behind_(std::move(reshape_behind)),
+      reshape_after_(std::move(reshape_after)),
       loss_(context.device(), Shape{1}, DType::f64),
       partial_loss_(context.device(), Shape{1}, DType::f64),
       draw_(context.device()) {
@@ -263,7 +263,7 @@ void Executor::run_forward(std::size_t index, Pass& pass) {
 /// Gradients are bound before the backward pass: one may have the memory of a blob behind a layer that has
 /// not chosen yet.
 void Executor::choose_samples(const PlanStep& step, Pass& pass) {
-  reshape_behind_(step.layer, layer_of(step).choose_samples(pass, blobs_of(step).inputs));
+  reshape_after_(step.layer, layer_of(step).choose_samples(pass, blobs_of(step).inputs));
   bind_changed(&PlannedTensor::data_of, &PlannedTensor::data, &Blob::data);
   reshaped_ = true;
 }

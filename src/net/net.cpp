@@ -156,7 +156,7 @@ void Net::build() {
     bind_parameters(*context_, options_.dtype, gradients, layers_, store_);
     executor_ = std::make_unique<Executor>(
         layers_, *context_, *activity_,
-        [this](int layer, std::int64_t samples) { reshape_behind(layer, samples); });
+        [this](int layer, std::int64_t samples) { reshape_after(layer, samples); });
   }
   plan_and_bind();
 }
@@ -207,7 +207,7 @@ void Net::reshape_layer(int index) {
 }
 
 /// Gives the outputs of a layer that chose so many samples, and the layers behind it, their shapes.
-void Net::reshape_behind(int index, std::int64_t samples) {
+void Net::reshape_after(int index, std::int64_t samples) {
   const std::int64_t all = activations_.layers[index].inputs[0]->shape[0];
   for (Blob* output : activations_.layers[index].outputs) output->shape.set_dim(0, samples);
   for (const int behind : behind_[index]) {
@@ -248,11 +248,11 @@ std::vector<bool> Net::find_choices() {
   for (int l = 0; l < count; ++l) {
     if (!layers_[l]->traits().chooses_samples) continue;
     const std::int64_t all = planned[graph_.layers[l].outputs[0]][0];
-    reshape_behind(l, all == 0 ? 1 : 0);
+    reshape_after(l, all == 0 ? 1 : 0);
   }
   for (std::size_t b = 0; b < planned.size(); ++b) varies[b] = !(activations_.blobs[b]->shape == planned[b]);
   for (int l = 0; l < count; ++l)
-    if (layers_[l]->traits().chooses_samples) reshape_behind(l, planned[graph_.layers[l].outputs[0]][0]);
+    if (layers_[l]->traits().chooses_samples) reshape_after(l, planned[graph_.layers[l].outputs[0]][0]);
   return varies;
 }
 

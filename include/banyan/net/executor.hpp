@@ -20,7 +20,7 @@ class Executor {
 
   /// All must outlive the executor.
   Executor(const std::vector<std::unique_ptr<Layer>>& layers, Context& context, Activity& activity,
-           Reshape reshape_behind);
+           Reshape reshape_after);
 
   /// From now on runs `plan`, which must outlive that use. Gives the blobs their storage; `outside` tensors
   /// keep theirs if their shape has not changed.
@@ -69,7 +69,7 @@ class Executor {
   const std::vector<std::unique_ptr<Layer>>& layers_;
   Context& context_;
   Activity& activity_;
-  Reshape reshape_behind_;
+  Reshape reshape_after_;
   const Plan* plan_ = nullptr;
   Activations* activations_ = nullptr;
   Blobs tensors_;             ///< numbered as in the plan

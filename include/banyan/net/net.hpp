@@ -158,7 +158,7 @@ class Net {
   void add_layer(int index);
   void set_up_layer(int index);
   void reshape_layer(int index);
-  void reshape_behind(int layer, std::int64_t samples);
+  void reshape_after(int layer, std::int64_t samples);
   std::vector<bool> find_choices();
   void plan_and_bind();
   Plan plan_with(const PlanPolicy& policy) const;
