@@ -53,10 +53,6 @@ std::vector<std::string> field_names(const pb::Descriptor& type) {
   return names;
 }
 
-bool is_layer(const pb::Descriptor& type) {
-  return &type == caffe::LayerParameter::descriptor() || &type == caffe::V1LayerParameter::descriptor();
-}
-
 /// Messages inside `type` that know the field, as `a or b`; at most five of them, each by its first name
 /// only. Of a layer those that can be settings of `layer_type`, and not its weights.
 std::string homes_of(const std::string& field, const pb::Descriptor& type, const std::string& layer_type) {
@@ -178,6 +174,10 @@ const pb::Descriptor* message_of(const pb::Descriptor& root, const std::vector<T
 }
 
 }  // namespace
+
+bool is_layer(const pb::Descriptor& type) {
+  return &type == caffe::LayerParameter::descriptor() || &type == caffe::V1LayerParameter::descriptor();
+}
 
 void Complaints::AddError(int line, pb::io::ColumnNumber column, const std::string& message) {
   if (error_) return;

@@ -16,6 +16,9 @@
 
 namespace banyan::io {
 
+/// LayerParameter, V1LayerParameter.
+bool is_layer(const google::protobuf::Descriptor& type);
+
 constexpr int kDeepestNesting = 64;  ///< of blocks; a legal message nests 8 levels (solver, net, layer, ...)
 
 struct Complaint {

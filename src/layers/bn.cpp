@@ -44,7 +44,29 @@ class BnLayer : public BatchNormalization {
     return {&source.blobs[0], &source.blobs[1], nullptr, nullptr};
   }
 
-  void read_settings() override { refuse_contradictions(has_windows_names()); }
+  void read_settings() override {
+    const auto& s = parameter_.bn_param();
+    const bool windows = has_windows_names();
+    if (parameter_.top_size() == 2) refuse("has 2 outputs; expected 1, or 3 with mean and variance");
+    if (!(s.eps() >= 0)) refuse("eps must not be negative; found ", s.eps());
+    if (!(s.var_eps() >= 0)) refuse("var_eps must not be negative; found ", s.var_eps());
+    if ((s.has_scale_filler() && s.has_slope_filler()) || (s.has_shift_filler() && s.has_bias_filler()))
+      refuse(
+          "scale_filler and shift_filler (SegNet) are other names of slope_filler and bias_filler; give one");
+    if (windows && (s.has_eps() || s.has_momentum()))
+      refuse("var_eps and decay (caffe-windows) take the place of eps and 1 - momentum; give one of each");
+    if (!(s.decay() >= 0 && s.decay() <= 1)) refuse("decay must be from 0 to 1; found ", s.decay());
+    if (is_segnet() && s.has_momentum())
+      refuse(
+          "momentum needs stored statistics, which a BN with scale_filler, shift_filler or bn_mode (SegNet) "
+          "has not; the other branches' names are slope_filler and bias_filler");
+    if (windows && s.has_bn_mode())
+      refuse("bn_mode (SegNet) goes with neither var_eps nor decay (caffe-windows)");
+    if (s.frozen() && (is_segnet() || !s.moving_average()))
+      refuse(
+          "frozen needs stored statistics, which a BN with scale_filler, shift_filler, bn_mode or "
+          "moving_average: false has not; bn_mode: INFERENCE normalizes nothing");
+  }
 
  protected:
   BatchNormDialect read_dialect(std::int64_t channels) override {
@@ -98,29 +120,6 @@ class BnLayer : public BatchNormalization {
   bool is_segnet() const {
     const auto& s = parameter_.bn_param();
     return s.has_scale_filler() || s.has_shift_filler() || s.has_bn_mode();
-  }
-
-  void refuse_contradictions(bool windows) const {
-    const auto& s = parameter_.bn_param();
-    if (parameter_.top_size() == 2) refuse("has 2 outputs; expected 1, or 3 with mean and variance");
-    if (!(s.eps() >= 0)) refuse("eps must not be negative; found ", s.eps());
-    if (!(s.var_eps() >= 0)) refuse("var_eps must not be negative; found ", s.var_eps());
-    if ((s.has_scale_filler() && s.has_slope_filler()) || (s.has_shift_filler() && s.has_bias_filler()))
-      refuse(
-          "scale_filler and shift_filler (SegNet) are other names of slope_filler and bias_filler; give one");
-    if (windows && (s.has_eps() || s.has_momentum()))
-      refuse("var_eps and decay (caffe-windows) take the place of eps and 1 - momentum; give one of each");
-    if (!(s.decay() >= 0 && s.decay() <= 1)) refuse("decay must be from 0 to 1; found ", s.decay());
-    if (is_segnet() && s.has_momentum())
-      refuse(
-          "momentum needs stored statistics, which a BN with scale_filler, shift_filler or bn_mode (SegNet) "
-          "has not; the other branches' names are slope_filler and bias_filler");
-    if (windows && s.has_bn_mode())
-      refuse("bn_mode (SegNet) goes with neither var_eps nor decay (caffe-windows)");
-    if (s.frozen() && (is_segnet() || !s.moving_average()))
-      refuse(
-          "frozen needs stored statistics, which a BN with scale_filler, shift_filler, bn_mode or "
-          "moving_average: false has not; bn_mode: INFERENCE normalizes nothing");
   }
 };
 

@@ -32,11 +32,10 @@ class AnyCtcLossLayer : public LossLayer {
 
   void read_settings() override {
     const auto& loss = parameter_.loss_param();
-    const Normalization found = read_normalization(Normalization::batch_size);
-    if (found != Normalization::batch_size && found != Normalization::none)
+    normalization_ = read_normalization(Normalization::batch_size);
+    if (normalization_ != Normalization::batch_size && normalization_ != Normalization::none)
       refuse("normalization must be BATCH_SIZE or NONE: there are no positions to count");
     if (loss.has_ignore_label()) refuse("ignore_label is not supported: a label is one of a sequence");
-    normalization_ = read_normalization(Normalization::batch_size);
     divides_gradient_ = loss.has_normalization() || loss.has_normalize();
     traits_.meets = meets_for(normalization_);
   }

@@ -2,7 +2,7 @@
 // order. Output i holds those of input i. The selector has one value for each sample: N, N x 1, N x 1 x 1 ...
 //
 // How many samples pass is known only in the pass. The net is planned for all of them; in each pass the
-// layers behind this one get their shapes again (Net::reshape_after).
+// layers after this one get their shapes again (Net::reshape_after).
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/rows.hpp"

@@ -30,11 +30,10 @@ class SegAccuracyLayer : public Layer {
     if (!settings().reset() && options().net_phase == Phase::test && options().devices > 1)
       refuse("reset: false adds up the batches of a test, but ", options().devices,
              " devices take turns with them; test on one device, or without reset: false");
-    label_list(settings().ignore_label(), name(), "ignore_label");
+    ignored_ = label_list(settings().ignore_label(), name(), "ignore_label");
     if (settings().has_metric() && options().rank == 0)
       log_warning(cat("layer ", quoted(name()), " (", type(),
                       "): metric has no effect: the output holds all three values"));
-    ignored_ = label_list(settings().ignore_label(), name(), "ignore_label");
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

@@ -260,7 +260,7 @@ void Executor::run_forward(std::size_t index, Pass& pass) {
   if (probe_) probe_(step.layer);
 }
 
-/// Gradients are bound before the backward pass: one may have the memory of a blob behind a layer that has
+/// Gradients are bound before the backward pass: one may have the memory of a blob after a layer that has
 /// not chosen yet.
 void Executor::choose_samples(const PlanStep& step, Pass& pass) {
   reshape_after_(step.layer, layer_of(step).choose_samples(pass, blobs_of(step).inputs));

@@ -114,15 +114,15 @@ void mark_backward(Graph& graph, bool force_backward) {
   }
 }
 
-std::vector<int> layers_behind(const Graph& graph, int layer) {
-  std::vector<bool> is_behind(graph.layers.size(), false);
-  is_behind[layer] = true;
+std::vector<int> layers_after(const Graph& graph, int layer) {
+  std::vector<bool> is_after(graph.layers.size(), false);
+  is_after[layer] = true;
   std::vector<int> found;
   for (int l = layer + 1; l < static_cast<int>(graph.layers.size()); ++l) {
     const std::vector<int>& inputs = graph.layers[l].inputs;
-    is_behind[l] = std::any_of(inputs.begin(), inputs.end(),
-                               [&](int input) { return is_behind[graph.blobs[input].producer]; });
-    if (is_behind[l]) found.push_back(l);
+    is_after[l] = std::any_of(inputs.begin(), inputs.end(),
+                              [&](int input) { return is_after[graph.blobs[input].producer]; });
+    if (is_after[l]) found.push_back(l);
   }
   return found;
 }

@@ -206,41 +206,41 @@ void Net::reshape_layer(int index) {
   layers_[index]->reshape(blobs.inputs, blobs.outputs);
 }
 
-/// Gives the outputs of a layer that chose so many samples, and the layers behind it, their shapes.
+/// Gives the outputs of a layer that chose so many samples, and the layers after it, their shapes.
 void Net::reshape_after(int index, std::int64_t samples) {
   const std::int64_t all = activations_.layers[index].inputs[0]->shape[0];
   for (Blob* output : activations_.layers[index].outputs) output->shape.set_dim(0, samples);
-  for (const int behind : behind_[index]) {
+  for (const int after : after_[index]) {
     try {
-      reshape_layer(behind);
+      reshape_layer(after);
     } catch (Error& error) {
-      error.add_context(cat("while reshaping layer ", quoted(layers_[behind]->name()), " (",
-                            layers_[behind]->type(), ") for ", samples, " of ", all, " samples, chosen by ",
+      error.add_context(cat("while reshaping layer ", quoted(layers_[after]->name()), " (",
+                            layers_[after]->type(), ") for ", samples, " of ", all, " samples, chosen by ",
                             quoted(layers_[index]->name()), " (", layers_[index]->type(), ")"));
       throw;
     }
   }
 }
 
-/// Finds the layers behind those that choose samples, and returns for each blob whether its shape depends on
+/// Finds the layers after those that choose samples, and returns for each blob whether its shape depends on
 /// the choice. What cannot do without samples is refused here, and not when a pass has none.
 std::vector<bool> Net::find_choices() {
   const int count = static_cast<int>(layers_.size());
   std::vector<int> last(layers_.size(), -1);  // that chooses before the layer's shapes are known
   for (int chooser = 0; chooser < count; ++chooser) {
     if (!layers_[chooser]->traits().chooses_samples) continue;
-    for (const int behind : layers_behind(graph_, chooser)) {
-      if (!layers_[behind]->carried().empty())
-        bad_input("layer ", quoted(layers_[behind]->name()), " (", layers_[behind]->type(),
+    for (const int after : layers_after(graph_, chooser)) {
+      if (!layers_[after]->carried().empty())
+        bad_input("layer ", quoted(layers_[after]->name()), " (", layers_[after]->type(),
                   ") goes on in each pass with the states of the one before, which belong to other samples "
                   "behind layer ",
                   quoted(layers_[chooser]->name()), " (", layers_[chooser]->type(), ")");
-      last[behind] = chooser;
+      last[after] = chooser;
     }
   }
-  behind_.resize(layers_.size());
+  after_.resize(layers_.size());
   for (int l = 0; l < count; ++l)
-    if (last[l] >= 0) behind_[last[l]].push_back(l);
+    if (last[l] >= 0) after_[last[l]].push_back(l);
 
   std::vector<Shape> planned;
   for (const auto& blob : activations_.blobs) planned.push_back(blob->shape);

@@ -240,10 +240,10 @@ TEST(Graph, WritesEachBlobOnce) {
 TEST(LayersBehind, AreAllThatReadWhatALayerMakes) {
   const Graph graph = graph_of({graph_layer({}, {0, 1}), graph_layer({0}, {2}), graph_layer({1}, {3}),
                                 graph_layer({2}, {2}), graph_layer({3, 2}, {4}), graph_layer({3}, {5})});
-  EXPECT_THAT(layers_behind(graph, 0), ElementsAre(1, 2, 3, 4, 5));
-  EXPECT_THAT(layers_behind(graph, 1), ElementsAre(3, 4));
-  EXPECT_THAT(layers_behind(graph, 2), ElementsAre(4, 5));
-  EXPECT_THAT(layers_behind(graph, 5), ElementsAre());
+  EXPECT_THAT(layers_after(graph, 0), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(layers_after(graph, 1), ElementsAre(3, 4));
+  EXPECT_THAT(layers_after(graph, 2), ElementsAre(4, 5));
+  EXPECT_THAT(layers_after(graph, 5), ElementsAre());
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ class Executor {
  public:
   /// Called on the host before and after a layer's forward or backward.
   using LayerHook = std::function<void(int layer, bool backward)>;
-  /// Gives the outputs of a layer that chose so many samples, and the blobs behind it, their shapes.
+  /// Gives the outputs of a layer that chose so many samples, and the blobs after it, their shapes.
   using Reshape = std::function<void(int layer, std::int64_t samples)>;
 
   /// All must outlive the executor.

@@ -70,7 +70,7 @@ void add_layer(Graph& graph, const caffe::LayerParameter& parameter, const Layer
 void mark_backward(Graph& graph, bool force_backward);
 
 /// The layers that read the layer's outputs, directly or through others; ascending.
-std::vector<int> layers_behind(const Graph& graph, int layer);
+std::vector<int> layers_after(const Graph& graph, int layer);
 
 /// For training on several devices. An output that is a device's share of a value for the whole batch, but no
 /// loss (a Reduction of the batch), must come from the batch and can only be shown or be a loss itself: what

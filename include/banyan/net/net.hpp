@@ -177,7 +177,7 @@ class Net {
   Activations activations_;
   /// Per layer that chooses samples: the layers that get their shapes again when it has chosen, because no
   /// other one before them chooses later.
-  std::vector<std::vector<int>> behind_;
+  std::vector<std::vector<int>> after_;
   Blobs outputs_;
   ParameterStore store_;
   PlanPolicy policy_;

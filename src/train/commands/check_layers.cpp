@@ -21,6 +21,13 @@
 namespace banyan {
 namespace {
 
+/// That a file which a layer names is not there, or `why` it cannot be looked at.
+std::string about_missing(const std::string& origin, const caffe::LayerParameter& layer,
+                          const std::string& path, const std::error_code& why) {
+  return cat(origin, ": layer ", quoted(layer.name()), " (", layer.type(), "): ", quoted(path),
+             why ? cat(" cannot be looked at (", why.message(), ")") : " does not exist here");
+}
+
 class LayerCheck {
  public:
   LayerCheck(const caffe::NetParameter& net, const CheckedSource& source, const CheckOptions& options,
@@ -65,7 +72,7 @@ class LayerCheck {
     const bool has_blobs = has_its_blobs(layer);
     known = known && has_blobs;
     for (bool first = has_blobs;; first = false) {
-      const std::string refusal = first ? set_up(layer, inputs, known) : check_rest(layer, inputs, known);
+      const std::string refusal = set_up(layer, inputs, known, !first);
       if (refusal.empty() || (!has_blobs && is_about_blobs(refusal))) break;
       if (refused.may_follow(layer, refusal)) {
         if (!refused.mend_again(layer, refusal)) break;
@@ -82,8 +89,7 @@ class LayerCheck {
   bool lacks_file(const caffe::LayerParameter& layer, const std::string& path) {
     std::error_code why;
     if (std::filesystem::exists(path, why)) return false;
-    findings_.note(cat(origin_, ": layer ", quoted(layer.name()), " (", layer.type(), "): ", quoted(path),
-                       why ? cat(" cannot be looked at (", why.message(), ")") : " does not exist here"));
+    findings_.note(about_missing(origin_, layer, path, why));
     return true;
   }
 
@@ -148,21 +154,25 @@ class LayerCheck {
     return outputs;
   }
 
-  /// Sets the layer up as far as shapes are `known`; returns what it refuses, "" if nothing.
-  std::string set_up(const caffe::LayerParameter& parameter, const Blobs& inputs, bool known) {
+  /// Sets the layer up as far as shapes are `known`; returns what it refuses, "" if nothing. Of a layer that
+  /// was mended, which is asked only for what else it refuses, the outputs' shapes stay unknown, and neither
+  /// data nor programs are looked for again.
+  std::string set_up(const caffe::LayerParameter& parameter, const Blobs& inputs, bool known, bool mended) {
     try {
       const std::unique_ptr<Layer> layer = make(parameter);
       layer->read_settings();
+      const bool source = layer->traits().source;
+      if (mended && (!known || source || layer->type() == "Python")) return "";
       if (!finds_program(*layer)) known = false;
-      const Blobs outputs = make_outputs(parameter, output_count(parameter, layer->traits()));
-      if (known)
-        known = layer->traits().source ? set_up_source(*layer, parameter, outputs)
-                                       : set_up(*layer, inputs, outputs);
+      const int count = output_count(parameter, layer->traits());
+      check_arity(parameter, layer->traits().arity, count);
+      const Blobs outputs = make_outputs(parameter, count);
+      if (known) known = source ? set_up_source(*layer, parameter, outputs) : set_up(*layer, inputs, outputs);
       for (const Parameter& p : layer->parameters()) {
         check_filler(p.filler, p.shape);
-        if (p.filler.type() == "file") static_cast<void>(lacks_file(parameter, p.filler.file()));
+        if (p.filler.type() == "file" && !mended) static_cast<void>(lacks_file(parameter, p.filler.file()));
       }
-      for (int i = 0; known && i < parameter.top_size(); ++i) {
+      for (int i = 0; known && !mended && i < parameter.top_size(); ++i) {
         static_cast<void>(outputs[i]->shape.count());  // throws if there are too many
         if (divided_.count(parameter.top(i)) > 0)
           checked_.all_shapes = false;
@@ -170,23 +180,6 @@ class LayerCheck {
           blobs_[parameter.top(i)] = outputs[i];
       }
       checked_.all_shapes = checked_.all_shapes && known;
-    } catch (const Error& error) {
-      return error.message();
-    }
-    return "";
-  }
-
-  /// What else a layer refuses, of which settings have been taken; its outputs have no known shapes.
-  std::string check_rest(const caffe::LayerParameter& parameter, const Blobs& inputs, bool known) {
-    try {
-      const std::unique_ptr<Layer> layer = make(parameter);
-      layer->read_settings();
-      // The module of a program may not be here.
-      if (!known || layer->traits().source || layer->type() == "Python") return "";
-      const int count = output_count(parameter, layer->traits());
-      check_arity(parameter, layer->traits().arity, count);
-      set_up(*layer, inputs, make_outputs(parameter, count));
-      for (const Parameter& p : layer->parameters()) check_filler(p.filler, p.shape);
     } catch (const Error& error) {
       return error.message();
     }
@@ -391,9 +384,7 @@ CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& 
 void drop_missing_files(caffe::NetParameter& net, const std::string& origin, Findings& findings) {
   drop_missing_files(
       net, [&](const caffe::LayerParameter& layer, const std::string& path, const std::error_code& why) {
-        findings.note(cat(origin, ": layer ", quoted(layer.name()), " (", layer.type(), "): ", quoted(path),
-                          why ? cat(" cannot be looked at (", why.message(), ")") : " does not exist here",
-                          "; checked as if it were not given"));
+        findings.note(about_missing(origin, layer, path, why) + "; checked as if it were not given");
       });
 }
 

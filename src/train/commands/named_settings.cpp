@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "banyan/base/error.hpp"
+#include "io/complaints.hpp"
 #include "io/other_types.hpp"
 #include "proto/banyan.pb.h"
 
@@ -50,16 +51,12 @@ Said read(const std::string& refusal) {
   return said;
 }
 
-bool is_layer(const pb::Descriptor& type) {
-  return &type == caffe::LayerParameter::descriptor() || &type == caffe::V1LayerParameter::descriptor();
-}
-
 /// What makes a layer or a net what it is, and weights.
 bool is_kept(const pb::FieldDescriptor& field) {
   static const std::set<std::string> kept{"name",  "type",    "bottom",  "top",
                                           "phase", "include", "exclude", "blobs"};
   const pb::Descriptor* type = field.containing_type();
-  return (is_layer(*type) && kept.count(field.name()) > 0) ||
+  return (io::is_layer(*type) && kept.count(field.name()) > 0) ||
          (type == caffe::NetParameter::descriptor() &&
           (field.message_type() != nullptr || field.name() == "name"));
 }
