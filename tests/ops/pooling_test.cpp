@@ -196,6 +196,24 @@ TEST_P(PoolingTest, Average) {
   }
 }
 
+TEST_P(PoolingTest, AverageOfManyChannelsIsTheSameInBothLayouts) {
+  channels_ = 1100;  // more than CPU devices take at a time
+  for (const PoolingCase& k : kPoolingCases)
+    for (const std::int64_t batch : {1, 3}) {  // fewer maps than threads, and more
+      SCOPED_TRACE(cat(k.name, ", ", batch));
+      const Values x = rounded(random_values(batch * channels_ * k.h * k.w, 5));
+      Values dy = rounded(random_values(k.output(batch, channels_).count(), 6));
+      for (std::size_t i = 0; i < dy.size(); i += 5) dy[i] = -0.0;
+      const Result contiguous = run(k, PoolingMethod::average, x, dy, Layout::contiguous);
+      const Result last = run(k, PoolingMethod::average, x, dy, Layout::channels_last);
+      EXPECT_EQ(last.output, contiguous.output);
+      EXPECT_EQ(last.grad_input, contiguous.grad_input);
+      for (const Result* result : {&contiguous, &last})  // sums that begin with 0
+        EXPECT_TRUE(std::none_of(result->grad_input.begin(), result->grad_input.end(),
+                                 [](double g) { return g == 0 && std::signbit(g); }));
+    }
+}
+
 TEST_P(PoolingTest, AverageOfThePixelsInside) {
   counts_padding_ = false;
   for (const PoolingCase& k : kPoolingCases) {
