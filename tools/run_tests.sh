@@ -251,6 +251,11 @@ case $what in
       with_tsan check tsan-tree -L '^(device|parallel)$'
       end_ahead
     fi
+    if [ -z "$asan" ] && [ -z "$regex" ]; then
+      say "Tests: fuzz, without AddressSanitizer"
+      targets=$(build/release/bin/fuzz --list | cut -d ' ' -f 1)
+      (cd build/release && xargs -P $((6 * cores + 1)) -n 1 bin/fuzz --mutations=1000000 --seconds=60 <<<"$targets")
+    fi
     if [ -n "$asan" ]; then
       # shellcheck disable=SC2086
       build $asan

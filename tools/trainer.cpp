@@ -659,6 +659,15 @@ void note_first_device_only() {
   LOG_IF(INFO, devices_for().devices.size() > 1) << "This command uses the first device only";
 }
 
+std::map<std::string, Shape> given_shapes() {
+  std::map<std::string, Shape> shapes;
+  for (const auto& text : split_list(FLAGS_shape, ';')) {
+    const auto [shape, is_new] = shapes.insert(parse_shape_flag(text));
+    if (!is_new) bad_input("--shape gives the blob ", quoted(shape->first), " two shapes");
+  }
+  return shapes;
+}
+
 ModelOptions model_options(Phase default_phase) {
   require_flag(FLAGS_model, "model", "the net's .prototxt");
   if (FLAGS_iterations < 1) bad_input("--iterations=", FLAGS_iterations, ": expected a number >= 1");
@@ -676,7 +685,7 @@ ModelOptions model_options(Phase default_phase) {
   options.fold = choice_of<bool>("fold", {true, false});
   options.precision = precision_for(devices);
   options.unknown_fields = unknown_fields();
-  for (const auto& text : split_list(FLAGS_shape, ';')) options.shapes.insert(parse_shape_flag(text));
+  options.shapes = given_shapes();
   return options;
 }
 
@@ -796,7 +805,7 @@ int run_check(Console&, const Files& files) {
   options.files = files;
   options.level = level();
   options.stages = split_list(FLAGS_stage);
-  for (const auto& text : split_list(FLAGS_shape, ';')) options.shapes.insert(parse_shape_flag(text));
+  options.shapes = given_shapes();
   options.unknown_fields = unknown_fields();
   options.max_iter = max_iter();
   if (given("phase")) options.phase = choice_of<Phase>("phase", {Phase::train, Phase::test});

@@ -167,7 +167,7 @@ const std::map<std::string, Kind>& kinds() {
           "Yolov3"}},
         {Kind::measure,
          {"Accuracy", "AccuracyRegression", "ArgMax", "BboxAccuracy", "CTCGreedyDecoder", "DetectionAccuracy",
-          "DetectionEvaluate", "DetectionGroupAccuracy", "EvalDetection", "HDF5Output",
+          "DetectionEvaluate", "DetectionGroupAccuracy", "EvalDetection", "FLOWriter", "HDF5Output",
           "LabelsequenceAccuracy", "PrecisionRecall", "ScoreDetections", "SegAccuracy", "UniqueLabel"}}};
     std::map<std::string, Kind> by_type;
     for (const auto& [kind, types] : lists)

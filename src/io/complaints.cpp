@@ -254,31 +254,32 @@ std::string Complaints::in_words(const std::string& message) {
   if (message.find("has no field named") != std::string::npos) {
     return unknown_field(quoted_part(message, 0), quoted_part(message, 1));
   }
-  if (message.rfind("Unknown enumeration value", 0) == 0) {
-    kind_ = Complaint::Kind::wrong_value;
+  if (message.rfind("Unknown enumeration value", 0) == 0)
     return unknown_value(quoted_part(message, 0), quoted_part(message, 1));
-  }
-  if (message.rfind("Interpreting non ascii codepoint", 0) == 0) {
-    const std::string_view rest = text_.substr(std::min(at_.offset, text_.size()));
-    for (const std::string_view mark : {"\u201c", "\u201d", "\u2018", "\u2019"})
-      if (rest.starts_with(mark))
-        return cat("found the quotation mark ", mark, "; strings stand between \" or '");
-    return "found a character that is not ASCII outside of a string";
-  }
+  stand_in_ = {};
   if (message.find("recursion limit") != std::string::npos) {
     return cat("blocks are nested more than ", kDeepestNesting, " deep");
   }
   if (message.find("is specified multiple times") != std::string::npos) {
-    kind_ = Complaint::Kind::given_twice;
     const std::string name = quoted_part(message, 0);
     at_ = move_to_name(text_, at_, name);
+    const TextSpan again = field_at(text_, at_.offset);
+    if (again.begin < again.end) stand_in_ = {again, " ", false};
     return cat("\"", name, "\" is given twice, but can be given only once here");
   }
   if (const std::string type = type_of_new_format(message); !type.empty()) {
     wrong_value(message);  // what follows is read
     return cat("`layers` is the old format, which has no ", quoted(type, 60), ": write `layer`");
   }
-  std::string words = is_about_value(message) ? wrong_value(message) : message;
+  const bool is_ascii = !message.starts_with("Interpreting non ascii codepoint");
+  std::string words = !is_ascii ? not_ascii() : is_about_value(message) ? wrong_value(message) : message;
+  if (stand_in_.text.empty()) {
+    stand_in_.place = stray_at(text_, at_.offset);
+    if (stand_in_.place.begin < stand_in_.place.end) {
+      stand_in_.text = " ";
+      kind_ = Complaint::Kind::stray;
+    }
+  }
   const std::size_t got = words.find(", got: ");
   while (got == std::string::npos && !words.empty() && words.back() == '.') words.pop_back();
   if (got != std::string::npos) {
@@ -288,6 +289,23 @@ std::string Complaints::in_words(const std::string& message) {
   }
   words[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(words[0])));
   return words;
+}
+
+/// Quotation marks of texts, and whatever else is in no text.
+std::string Complaints::not_ascii() {
+  const std::string_view line = text_.substr(at_.offset, text_.find('\n', at_.offset) - at_.offset);
+  constexpr std::pair<std::string_view, std::string_view> kMarks[] = {
+      {"\u201c", "\u201d"}, {"\u201d", "\u201c"}, {"\u2018", "\u2019"}, {"\u2019", "\u2018"}};
+  for (const auto& [mark, other] : kMarks) {
+    if (!line.starts_with(mark)) continue;
+    const std::size_t end = std::min(line.find(mark, mark.size()), line.find(other, mark.size()));
+    if (end != std::string_view::npos)
+      stand_in_ = {{at_.offset, at_.offset + end + other.size()},
+                   cat('"', line.substr(mark.size(), end - mark.size()), '"'),
+                   false};
+    return cat("found the quotation mark ", mark, "; strings stand between \" or '");
+  }
+  return "found a character that is not ASCII outside of a string";
 }
 
 /// A type in quotes, such as "Data", where `layers` has words in capitals; "" if the message is about
@@ -311,7 +329,6 @@ std::string Complaints::wrong_value(const std::string& message) {
       value.field.empty() ? nullptr : message_of(root_, blocks_around(text_, value.span.begin));
   const pb::FieldDescriptor* field = type == nullptr ? nullptr : type->FindFieldByName(value.field);
   if (field == nullptr) return message;
-  kind_ = Complaint::Kind::wrong_value;
   const std::string written(text_.substr(value.span.begin, value.span.end - value.span.begin));
   stand_in_ = stand_in_for(*field, written);
   stand_in_.place = value.span;

@@ -22,12 +22,12 @@ bool is_layer(const google::protobuf::Descriptor& type);
 constexpr int kDeepestNesting = 64;  ///< of blocks; a legal message nests 8 levels (solver, net, layer, ...)
 
 struct Complaint {
-  enum class Kind : std::uint8_t { wrong_value, given_twice, other } kind;
+  enum class Kind : std::uint8_t { stray, other } kind;  // stray: it belongs nowhere
   std::size_t offset;
   std::string text;  // `file:line:column: complaint`
 };
 
-/// What is read in the place of a wrong value.
+/// What is read in the place of what is wrong.
 struct StandIn {
   TextSpan place;
   std::string text;      ///< "" if there is none
@@ -52,7 +52,7 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::vector<Complaint> warnings(std::size_t most = std::string::npos);
   /// Layers, by name and current type, of which the warnings say that their type is not here.
   const std::set<std::pair<std::string, std::string>>& told_layers() const { return told_layers_; }
-  /// For the error, if it is a wrong value.
+  /// For the error.
   const StandIn& stand_in() const { return stand_in_; }
   /// Name and current type of the layer with the error; "" of neither if it is not in a layer.
   std::pair<std::string, std::string> layer_of_error() const { return layer_of_error_; }
@@ -61,6 +61,7 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   Complaint reworded(int line, int column, const std::string& message);
   std::string with_place(const std::string& words) const;
   std::string in_words(const std::string& message);
+  std::string not_ascii();
   std::string type_of_new_format(const std::string& message) const;
   std::string unknown_field(const std::string& type_name, const std::string& field);
   std::string missing_type(const std::string& field);

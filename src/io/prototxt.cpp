@@ -19,6 +19,7 @@ namespace pb = google::protobuf;
 
 constexpr std::size_t kLargestText = std::size_t{256} << 20;
 constexpr int kMostReplaced = 300;  // wrong values, after each of which the text is read again
+constexpr int kMostStray = 20;      // a file with more is of another kind
 
 bool nothing_set(const pb::Message& message) {
   std::vector<const pb::FieldDescriptor*> fields;
@@ -64,16 +65,22 @@ struct ReadText {
   }
 };
 
-/// `phase` and `stage` of V1 layers without rules, as files of early 2014 have them, become one rule:
-/// `include { phase: TRAIN stage: "x" }` in the place of the first of them.
-void mend_old_rules(ReadText& read) {
-  std::vector<TextBlock> blocks = blocks_named(read.text, {"layers"});
+/// The blocks with these names that are in no other such block.
+std::vector<TextBlock> outermost(std::string_view text, const std::vector<std::string>& names) {
+  std::vector<TextBlock> blocks = blocks_named(text, names);
   std::size_t end = 0;
   std::erase_if(blocks, [&](const TextBlock& block) {
     const bool is_inside = block.begin < end;
-    if (!is_inside) end = end_of(read.text, block);
+    if (!is_inside) end = end_of(text, block);
     return is_inside;
   });
+  return blocks;
+}
+
+/// `phase` and `stage` of V1 layers without rules, as files of early 2014 have them, become one rule:
+/// `include { phase: TRAIN stage: "x" }` in the place of the first of them.
+void mend_old_rules(ReadText& read) {
+  const std::vector<TextBlock> blocks = outermost(read.text, {"layers"});
   // From the end on: what is before stays in its place.
   for (auto block = blocks.rbegin(); block != blocks.rend(); ++block) {
     const std::vector<TextSpan> rules = fields_in(read.text, *block, {"phase", "stage"});
@@ -202,31 +209,29 @@ TextProblems find_text_problems(std::string_view text, const std::string& origin
   ReadText rest = readable_text(text, *message.GetDescriptor(), origin);
   std::vector<Complaint> found;
   TextProblems problems;
-  int replaced = 0;
-  for (bool merges = false, done = false; !done;) {
+  int replaced = 0, stray = 0;
+  for (bool done = false; !done;) {
     const ReadText read = rest;
     Complaints complaints(read.text, *message.GetDescriptor(), origin, read.added);
     pb::TextFormat::Parser parser = parser_for(complaints);
     message.Clear();
-    // Merging, a field may be given twice.
-    done = merges ? parser.MergeFromString(read.text, &message) : parser.ParseFromString(read.text, &message);
+    done = parser.ParseFromString(read.text, &message);
     if (complaints.error()) {
       Complaint error = *complaints.error();
       const StandIn& stand_in = complaints.stand_in();
-      const bool twice = error.kind == Complaint::Kind::given_twice && !merges;
-      const bool mended = error.kind == Complaint::Kind::wrong_value && !stand_in.text.empty() &&
-                          (found.empty() || found.back().offset < error.offset) &&
-                          ++replaced <= kMostReplaced;
+      const bool is_stray = error.kind == Complaint::Kind::stray;
+      const bool mended = !stand_in.text.empty() && (found.empty() || found.back().offset < error.offset) &&
+                          (!is_stray || ++stray <= kMostStray) && ++replaced <= kMostReplaced;
       if (mended) rest.replace(stand_in.place, stand_in.text);
       if (mended && stand_in.guessed) {
         const bool in_layer = !complaints.layer_of_error().second.empty();
         if (in_layer) problems.guessed_layers.insert(complaints.layer_of_error());
         problems.guessed_elsewhere = problems.guessed_elsewhere || !in_layer;
       }
-      merges = merges || twice;
-      problems.whole = twice || mended;
-      if (!problems.whole) error.text += "; nothing after this place has been read";
-      done = !problems.whole;
+      problems.lost = problems.lost || is_stray;
+      problems.whole = mended;
+      if (!mended) error.text += "; nothing after this place has been read";
+      done = !mended;
       found.push_back(std::move(error));
     } else if (!done) {
       bad_input(origin, ": not a readable ", message.GetDescriptor()->name());
@@ -272,6 +277,12 @@ std::size_t line_of_layer(std::string_view text, const std::string& name, const 
     if (value_in(text, block, "type") == type && occurrence-- == 0) return line;
   }
   return any;
+}
+
+std::vector<bool> old_layers_in(std::string_view text) {
+  std::vector<bool> old;
+  for (const TextBlock& block : outermost(text, {"layer", "layers"})) old.push_back(block.name == "layers");
+  return old;
 }
 
 std::string to_text(const pb::Message& message) {

@@ -170,6 +170,28 @@ std::size_t end_of(std::string_view text, const TextBlock& block) {
   return text.size();
 }
 
+TextSpan field_at(std::string_view text, std::size_t offset) {
+  Tokens tokens(text, offset);
+  Token token;
+  if (!tokens.next(token) || !tokens.next(token)) return {};
+  if (token.value == ":" && !tokens.next(token)) return {};
+  const std::size_t end = end_of_value(text, token.begin);
+  return end == std::string_view::npos ? TextSpan() : TextSpan{offset, end};
+}
+
+TextSpan stray_at(std::string_view text, std::size_t offset) {
+  TextSpan stray{offset, offset};
+  const std::size_t line_end = std::min(text.find('\n', offset), text.size());
+  Tokens tokens(text, offset);
+  Token token;
+  while (tokens.next(token) && token.begin < line_end && !token.opens() && !token.closes())
+    stray.end = token.end;
+  if (stray.end == offset && token.begin == offset && token.kind == Token::Kind::close &&
+      blocks_around(text, offset).empty())
+    stray.end = token.end;
+  return stray;
+}
+
 std::vector<TextSpan> fields_in(std::string_view text, const TextBlock& block,
                                 const std::vector<std::string>& fields) {
   std::vector<TextSpan> found;

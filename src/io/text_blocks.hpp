@@ -39,6 +39,13 @@ struct TextSpan {
 /// Where the block's closing brace ends, or the text.
 std::size_t end_of(std::string_view text, const TextBlock& block);
 
+/// The field whose name begins at `offset`, with its value or block; empty if that does not end.
+TextSpan field_at(std::string_view text, std::size_t offset);
+
+/// What is there and on the rest of its line, up to a brace or bracket; a closing brace of no block alone.
+/// Empty where the text or another brace is there.
+TextSpan stray_at(std::string_view text, std::size_t offset);
+
 /// `field: value` for each of these fields that the block itself gives one value.
 std::vector<TextSpan> fields_in(std::string_view text, const TextBlock& block,
                                 const std::vector<std::string>& fields);

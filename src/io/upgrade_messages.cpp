@@ -19,7 +19,8 @@ constexpr Renamed kRenamed[] = {{"bnhk_param", "bn_param"},
                                 {"convolution3d_param", "convolution_param"},
                                 {"deformable_convolution_param", "convolution_param"},
                                 {"lrn_map_param", "lrn_param"},
-                                {"pooling3d_param", "pooling_param"}};
+                                {"pooling3d_param", "pooling_param"},
+                                {"pooling_3d_param", "pooling_param"}};
 
 const google::protobuf::FieldDescriptor* layer_field(const char* name) {
   return caffe::LayerParameter::descriptor()->FindFieldByName(name);

@@ -45,6 +45,24 @@ void become_image_label_data(caffe::LayerParameter& layer) {
   layer.set_type("ImageLabelData");
 }
 
+/// CaffeOnSpark's, whose program fills the blobs.
+void become_input(caffe::LayerParameter& layer) {
+  const caffe::CoSDataParameter from = layer.cos_data_param();
+  for (const caffe::CoSDataParameter::Top& top : from.top()) {
+    caffe::BlobShape& shape = *layer.mutable_input_param()->add_shape();
+    const auto length = [](std::uint32_t before, std::uint32_t after) { return after > 0 ? after : before; };
+    const std::uint32_t lengths[] = {length(top.channels(), top.out_channels()),
+                                     length(top.height(), top.out_height()),
+                                     length(top.width(), top.out_width())};
+    const std::uint32_t axes = std::min(top.sample_num_axes(), 3u);
+    shape.add_dim(from.batch_size());
+    for (std::uint32_t axis = 0; axis < axes; ++axis) shape.add_dim(lengths[axis]);
+    if (top.transpose() && axes == 1) shape.mutable_dim()->SwapElements(0, 1);
+  }
+  layer.clear_cos_data_param();
+  layer.set_type("Input");
+}
+
 void become_dummy_data(caffe::LayerParameter& layer) {
   const caffe::RandVecParameter from = layer.randvec_param();
   caffe::DummyDataParameter& to = *layer.mutable_dummy_data_param();
@@ -277,6 +295,13 @@ void read_codes_once(caffe::LayerParameter& layer) {
   layer.mutable_propagate_down()->RemoveLast();
 }
 
+/// In several branches a third input of the loss weighs samples or positions.
+bool has_weights(const caffe::LayerParameter& layer) {
+  return layer.type() == "SoftmaxWithLoss" && layer.bottom_size() == 3;
+}
+
+void become_weighted_loss(caffe::LayerParameter& layer) { layer.set_type("WeightedSoftmaxWithLoss"); }
+
 /// In MS-CNN and Cascade R-CNN the regions of a batch are drawn together.
 bool draws_of_batch(const caffe::LayerParameter& layer) {
   return layer.type() == "ProposalTarget" && layer.proposal_target_param().has_cls_num();
@@ -285,10 +310,13 @@ bool draws_of_batch(const caffe::LayerParameter& layer) {
 /// Of a type that has another name here; nullptr: of any other.
 const char* name_here(const std::string& type) {
   static const std::map<std::string, const char*> kNames{{"BNHK", "BN"},
+                                                         {"ConvolutionData", "Convolution"},
                                                          {"CuDNNConvolution", "Convolution"},
                                                          {"CuDNNDeconvolution", "Deconvolution"},
                                                          {"FloatData", "Data"},
                                                          {"HoleConvolution", "Convolution"},
+                                                         {"InnerProductAll", "InnerProduct"},
+                                                         {"PriorBoxClustered", "PriorBox"},
                                                          {"SVRLoss", "L1Loss"},
                                                          {"VoxelSoftmaxLoss", "SoftmaxWithLoss"}};
   const auto found = kNames.find(type);
@@ -306,6 +334,7 @@ Become other_form(const caffe::LayerParameter& layer) {
   if (type == "AutoCrop") return become_crop;
   if (type == "SimpleCrop") return become_corner_crop;
   if (type == "RandVec") return become_dummy_data;
+  if (type == "CoSData") return become_input;
   if (type == "ImageLabelListData") return become_image_label_data;
   if (type == "MatWrite") return become_silence;
   if (type == "ImageLabelmapData") return become_image_seg_data;
@@ -322,6 +351,7 @@ Become other_form(const caffe::LayerParameter& layer) {
   if (is_of_yolo(layer)) return become_yolo_output;
   if (is_single_eltwise(layer)) return become_power;
   if (is_sum_of_blobs(layer)) return [](caffe::LayerParameter& l) { l.set_type("Eltwise"); };
+  if (has_weights(layer)) return become_weighted_loss;
   if (reads_codes_twice(layer)) return read_codes_once;
   if (draws_of_batch(layer)) return [](caffe::LayerParameter& l) { l.set_type("BatchProposalTarget"); };
   return nullptr;
@@ -350,6 +380,10 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
   for (caffe::LayerParameter& layer : *net.mutable_layer()) {
     const Become become = other_form(layer);
     if (become == nullptr) continue;
+    if (become == become_input)
+      warn(layer,
+           " (CaffeOnSpark) is read as Input, whose blobs a program fills (Session::set_input): Banyan reads "
+           "nothing from Spark");
     if (become == become_silence)
       warn(layer, ": Banyan writes no files of MATLAB; what it reads is not written");
     const bool of_hed = become == become_image_seg_data && !layer.image_data_param().has_normalize();
@@ -376,6 +410,10 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
     if (become == read_codes_once)
       warn(layer, ": both inputs are ", quoted(layer.bottom(0)),
            ", which gets the gradient of the first one (in the branch, that of the second cancels it)");
+    if (become == become_weighted_loss)
+      warn(layer, ": ", quoted(layer.bottom(2)),
+           " is read as weights of samples or positions (WeightedSoftmaxWithLoss), which do not change the "
+           "divisor; in some branches they do");
     if (become == become_power && std::exchange(single, &layer) == nullptr)
       warn(layer, " has one input, as in FlowNet; it and others like it are read as Power");
     edges = edges || of_hed;

@@ -57,7 +57,7 @@ void WindowLayer::read_windows(const Shape& input) {
 void WindowLayer::check_window_settings() const {
   if (settings().relu() || settings().fuse_type() != caffe::ConvolutionParameter::UNFUSED)
     refuse("relu and fuse_type are not supported; add a ReLU layer");
-  if (settings().num_output() == 0) refuse("num_output must be positive");
+  require_num_output(settings().has_num_output(), settings().num_output());
   if (settings().group() == 0) refuse("group must be positive");
 }
 
@@ -104,7 +104,7 @@ void ConvolutionBase::read_settings() {
     refuse("fuse_type (BVLC's opencl branch) is not supported; add the layers that it stands for");
   if (settings().has_negative_slope()) refuse("negative_slope needs relu: true");
   if (settings().has_deformable_group()) refuse("deformable_group is for DeformableConvolution");
-  if (settings().num_output() == 0) refuse("num_output must be positive");
+  require_num_output(settings().has_num_output(), settings().num_output());
   if (settings().group() == 0) refuse("group must be positive");
 }
 

@@ -1,5 +1,8 @@
 // Crop: cuts the first input to the lengths of the second, on every axis from `axis` on, beginning at
-// `offset`: 0, one for all of these axes, or one for each.
+// `offset`: 0, one for all of these axes, or one for each; with `center_align` at half of what is cut off,
+// rounded down.
+#include <algorithm>
+
 #include "grid_layer.hpp"
 
 namespace banyan {
@@ -12,6 +15,8 @@ class CropLayer : public GridLayer {
                   {.arity = {2, 2, 1, 1}, .layout = LayoutRule::follows, .differentiable_inputs = 1}) {}
 
   void read_settings() override {
+    if (parameter_.crop_param().center_align() && parameter_.crop_param().offset_size() > 0)
+      refuse("center_align and offset exclude each other");
     if (parameter_.crop_param().automatic_offset())
       refuse("automatic_offset becomes an offset when a net is made for a phase (filter_net); give offset");
   }
@@ -37,7 +42,9 @@ class CropLayer : public GridLayer {
              " and ", wanted.axes(), " axes; expected ", axes, " each");
     Shape shape = input;
     for (int axis = first_; axis < axes; ++axis) {
-      const std::int64_t offset = offsets_[static_cast<std::size_t>(axis)];
+      std::int64_t& offset = offsets_[static_cast<std::size_t>(axis)];
+      if (parameter_.crop_param().center_align())
+        offset = std::max<std::int64_t>(0, (input[axis] - wanted[axis]) / 2);
       if (offset + wanted[axis] > input[axis])
         refuse("axis ", axis, ": length ", wanted[axis], " from offset ", offset, " does not fit the length ",
                input[axis], " of ", quoted(inputs[0]->name));
@@ -64,7 +71,8 @@ class CropLayer : public GridLayer {
 
 const RegisterLayer<CropLayer> registered_crop("Crop", {"cuts a blob to the lengths of another",
                                                         "crop_param",
-                                                        {"axis: 1", "axis: 2 offset: 1 offset: 0"},
+                                                        {"axis: 1", "axis: 2 offset: 1 offset: 0",
+                                                         "center_align: true"},
                                                         nullptr,
                                                         {{4, 5, 5}, {3, 4, 3}}});
 

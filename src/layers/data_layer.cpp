@@ -8,7 +8,10 @@ namespace banyan {
 
 DataLayer::Settings DataLayer::settings() const {
   const caffe::DataParameter& from = parameter().data_param();
-  if (from.source().empty()) refuse("data_param.source", "is missing");
+  if (from.source().empty())
+    refuse("data_param.source", parameter_.has_input_param()
+                                    ? "is missing; input_param is a setting of layers of type Input"
+                                    : "is missing");
   if (from.has_backend() && from.backend() == caffe::DataParameter::LEVELDB && !data::has_leveldb())
     refuse("data_param.backend", cat("is LEVELDB, which this build of Banyan lacks: install libleveldb-dev "
                                      "and build again, or convert ",

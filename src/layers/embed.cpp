@@ -15,7 +15,7 @@ class EmbedLayer : public Layer {
 
   void read_settings() override {
     const auto& settings = parameter_.embed_param();
-    if (settings.num_output() == 0) refuse("num_output must be positive");
+    require_num_output(settings.has_num_output(), settings.num_output());
     if (settings.input_dim() == 0) refuse("input_dim must be positive");
     declare(Shape{settings.input_dim(), settings.num_output()}, settings.weight_filler());
     if (settings.bias_term()) declare(Shape{settings.num_output()}, settings.bias_filler());

@@ -62,8 +62,8 @@ class InnerDistanceLayer : public RowsLayer {
  private:
   RowSettings row_settings() const override {
     const auto read = [](const auto& s) {
-      return RowSettings{s.num_output(), s.axis(),          s.bias_term(),  s.transpose(),
-                         s.normalize(),  s.weight_filler(), s.bias_filler()};
+      return RowSettings{s.has_num_output(), s.num_output(), s.axis(),          s.bias_term(),
+                         s.transpose(),      s.normalize(),  s.weight_filler(), s.bias_filler()};
     };
     return parameter_.has_inner_product_param() ? read(parameter_.inner_product_param())
                                                 : read(parameter_.inner_distance_param());

@@ -59,8 +59,8 @@ class InnerProductLayer : public RowsLayer {
  private:
   RowSettings row_settings() const override {
     const auto& s = parameter_.inner_product_param();
-    return {s.num_output(), s.axis(),          s.bias_term(),  s.transpose(),
-            s.normalize(),  s.weight_filler(), s.bias_filler()};
+    return {s.has_num_output(), s.num_output(), s.axis(),          s.bias_term(),
+            s.transpose(),      s.normalize(),  s.weight_filler(), s.bias_filler()};
   }
 };
 

@@ -23,7 +23,7 @@ class LocalLayer : public Layer {
 
   void read_settings() override {
     const auto& s = settings();
-    if (s.num_output() == 0) refuse("num_output must be positive");
+    require_num_output(s.has_num_output(), s.num_output());
     const auto both = [&](const char* field, bool once, bool h, bool w) {
       if (once && (h || w)) refuse("give either ", field, " or its _h and _w forms, not both");
       if (h != w) refuse(field, " needs both its _h and _w forms");

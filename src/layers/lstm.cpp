@@ -58,7 +58,7 @@ class LstmOfOhLayer : public LstmLayer {
     RecurrentForm form;
     form.bias_last = form.joins_axes = true;
     form.needs_cont = false;
-    form.settings.set_num_output(s.num_output());
+    if (s.has_num_output()) form.settings.set_num_output(s.num_output());
     if (s.has_weight_filler()) *form.settings.mutable_weight_filler() = s.weight_filler();
     if (s.has_bias_filler()) *form.settings.mutable_bias_filler() = s.bias_filler();
     form.sequences = s.batch_size();

@@ -37,7 +37,7 @@ class MarginInnerProductLayer : public Layer {
 
   void read_settings() override {
     const auto& s = settings();
-    if (s.num_output() == 0) refuse("num_output must be positive");
+    require_num_output(s.has_num_output(), s.num_output());
     if (!(s.base() >= 0) || !(s.gamma() >= 0) || !(s.lambda_min() >= 0) || s.iteration() < 0)
       refuse("base, gamma, lambda_min and iteration must not be negative");
   }

@@ -6,6 +6,8 @@
 // with img_w, or that of the second input; the distance of positions is step, step_h with step_w, or the
 // image's size divided by the feature map's. No variance means 0.1, one is that of all four coordinates.
 //
+// width with height (PriorBoxClustered): these boxes in place of all those.
+//
 // denser_prior_boxes (TextBoxes++): each box is followed by its copy at the lower edge of the position's row,
 // so there are twice as many.
 //
@@ -117,14 +119,29 @@ class PriorBoxLayer : public Layer {
     return ratios;
   }
 
+  void add(double width, double height) { sizes_.insert(sizes_.end(), {width, height, 0, 0}); }
+
+  void read_boxes() {
+    const auto& s = settings();
+    if (s.min_size_size() + s.max_size_size() + s.aspect_ratio_size() > 0 || s.dense_faces())
+      refuse("width and height give the boxes: remove min_size, max_size, aspect_ratio and dense_faces");
+    if (s.width_size() != s.height_size())
+      refuse("width is given ", s.width_size(), " times and height ", s.height_size(), "; expected as many");
+    for (int i = 0; i < s.width_size(); ++i) {
+      if (!(s.width(i) > 0 && s.height(i) > 0))
+        refuse("width and height must be positive; found ", s.width(i), " and ", s.height(i));
+      add(s.width(i), s.height(i));
+    }
+  }
+
   void read_sizes() {
     const auto& s = settings();
+    if (s.width_size() + s.height_size() > 0) return read_boxes();
     if (s.min_size_size() == 0) refuse("min_size must be given");
     if (s.max_size_size() > 0 && s.max_size_size() != s.min_size_size())
       refuse("max_size is given ", s.max_size_size(), " times and min_size ", s.min_size_size(),
              "; expected as many or no max_size");
     const std::vector<double> ratios = aspect_ratios();
-    const auto add = [&](double width, double height) { sizes_.insert(sizes_.end(), {width, height, 0, 0}); };
     for (int i = 0; i < s.min_size_size(); ++i) {
       const double least = s.min_size(i);
       if (!(least > 0)) refuse("min_size must be positive; found ", least);

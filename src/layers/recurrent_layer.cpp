@@ -28,9 +28,7 @@ RecurrentLayer::RecurrentLayer(const caffe::LayerParameter& parameter, const Lay
       initial_(states),
       carried_(states) {}
 
-void RecurrentLayer::read_settings() {
-  if (d_ == 0) refuse("num_output must be positive");
-}
+void RecurrentLayer::read_settings() { require_num_output(settings().has_num_output(), d_); }
 
 void RecurrentLayer::setup(const Blobs& inputs, const Blobs&) {
   if (settings().debug_info() && options().rank == 0)

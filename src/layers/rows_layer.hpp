@@ -18,7 +18,7 @@ class RowsLayer : public Layer {
   void read_settings() override {
     settings_ = row_settings();
     if (parameter_.bottom_size() > 1) return;
-    if (settings_.num_output == 0) refuse("num_output must be positive");
+    require_num_output(settings_.has_num_output, settings_.num_output);
     if (settings_.normalize && settings_.transpose) refuse("normalize and transpose exclude each other");
   }
 
@@ -55,6 +55,7 @@ class RowsLayer : public Layer {
 
  protected:
   struct RowSettings {
+    bool has_num_output = false;
     std::int64_t num_output = 0;
     int axis = 1;
     bool bias_term = true, transpose = false, normalize = false;

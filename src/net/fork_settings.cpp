@@ -161,6 +161,8 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
             [](const caffe::LayerParameter& layer) {
               return layer.type() == "MemoryData" && layer.has_transform_param();
             });
+  warn_once(net, "prune_param (IncReg) has no effect: nothing is pruned",
+            [](const caffe::LayerParameter& layer) { return layer.has_prune_param(); });
   warn_of_crops(net);
   warn_once(net, "softmax_param has no effect in a Normalize layer, which always divides by lengths of L2",
             [](const caffe::LayerParameter& layer) {

@@ -1071,6 +1071,7 @@ NO_CASE = {
             "ImageGtData", "ImageLabelData", "ImageSegData", "SegData", "SelectSegBinary", "VideoData", "WindowData", "WindowSegData",
         )
     },
+    "FLOWriter": "writes files: the disk's speed",
     "HDF5Output": "writes a file: the disk's speed",
     "ContinuationIndicator": "a source of a few constants",
     "DummyData": "a source: constants once, or random numbers",

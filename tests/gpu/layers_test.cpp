@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <set>
 
+#include "banyan/io/atomic_file.hpp"
 #include "io/hdf5_maker.hpp"
 #include "layers/branch_cases.hpp"
 #include "layers/ctc_cases.hpp"
@@ -160,10 +161,23 @@ TEST(GpuHdf5Output, WritesWhatTheGpuHolds) {
 }
 #endif
 
+TEST(GpuFloWriter, WritesWhatTheGpuHolds) {
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
+  const std::string file = cat(::testing::TempDir(), "banyan_gpu_flow_", getpid(), ".flo");
+  BenchOptions options;
+  options.kind = DeviceKind::cuda;
+  Bench bench("type: 'FLOWriter' writer_param { file: '" + file + "' }", {{1, 2, 1, 2}}, 0, options);
+  bench.set_input(0, {1, 2, 3, 4});
+  bench.forward();
+  const float pixels[] = {1, 3, 2, 4};
+  EXPECT_EQ(io::read_file(file, 100).substr(12), std::string(reinterpret_cast<const char*>(pixels), 16));
+  std::remove(file.c_str());
+}
+
 /// A new type needs an example (LayerInfo), a case, or a test on GPUs of its own.
 TEST(GpuLayerTypes, AreTested) {
   std::set<std::string> tested{
-      "HDF5Output",                                            // above
+      "FLOWriter", "HDF5Output",                               // above
       "DetectionEvaluate", "DetectionOutput", "MultiBoxLoss",  // detection_test.cpp
       "EvalDetection",                                         // eval_detection_gpu_test.cpp
       "SqueezeDetLoss",                                        // squeezedet_gpu_test.cpp

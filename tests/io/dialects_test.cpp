@@ -260,6 +260,44 @@ TEST(Dialects, RandomVectorsAndCornerCrops) {
       "layer { name: 'i' type: 'ImageLabelData' top: 'i' image_label_data_param { image_list_path: 'a' } }");
 }
 
+TEST(Dialects, OtherNamesOfSingleProjects) {
+  expect_layers(
+      "layer { name: 'c' type: 'ConvolutionData' bottom: 'x' top: 'c' convolution_param { num_output: 3 } }\n"
+      "layer { name: 'i' type: 'InnerProductAll' bottom: 'c' top: 'i' }\n"
+      "layer { name: 'b' type: 'PriorBoxClustered' bottom: 'x' bottom: 'y' top: 'b' prior_box_param { width: "
+      "3 "
+      "height: 2 } }\n"
+      "layer { name: 'p' type: 'Pooling3D' bottom: 'x' top: 'p' pooling_3d_param { kernel_l: 2 kernel_size: "
+      "3 } }\n"
+      "layer { name: 'w' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'l' bottom: 'w' top: 'w' }\n"
+      "layer { name: 's' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'l' top: 's' }",
+      "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 3 } }\n"
+      "layer { name: 'i' type: 'InnerProduct' bottom: 'c' top: 'i' }\n"
+      "layer { name: 'b' type: 'PriorBox' bottom: 'x' bottom: 'y' top: 'b' prior_box_param { width: 3 "
+      "height: 2 } }\n"
+      "layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { kernel_size: [2, 3, 3] } }\n"
+      "layer { name: 'w' type: 'WeightedSoftmaxWithLoss' bottom: 'x' bottom: 'l' bottom: 'w' top: 'w' }\n"
+      "layer { name: 's' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'l' top: 's' }");
+  expect_layers(
+      "layers { name: 'n' type: NORM bottom: 'x' top: 'n' }\n"
+      "layers { name: 'r' type: RANK_HARD_LOSS bottom: 'n' top: 'r' }",
+      "layer { name: 'n' type: 'Normalize' bottom: 'x' top: 'n' normalize_param { } }\n"
+      "layer { name: 'r' type: 'RankHardLoss' bottom: 'n' top: 'r' }");
+}
+
+TEST(Dialects, DataOfSparkIsFilledByAProgram) {
+  expect_layers(
+      "layer { name: 'd' type: 'CoSData' top: 'a' top: 'b' top: 'c' source_class: 'x' cos_data_param { "
+      "batch_size: 4 "
+      "top { name: 'a' type: RAW_IMAGE channels: 3 height: 9 width: 8 out_height: 5 transform_param { scale: "
+      "2 } } "
+      "top { name: 'b' type: INT sample_num_axes: 0 } "
+      "top { name: 'c' type: FLOAT_ARRAY channels: 7 sample_num_axes: 1 transpose: true } } }",
+      "layer { name: 'd' type: 'Input' top: 'a' top: 'b' top: 'c' source_class: 'x' input_param { shape { "
+      "dim: 4 "
+      "dim: 3 dim: 5 dim: 8 } shape { dim: 4 } shape { dim: 7 dim: 4 } } }");
+}
+
 TEST(Dialects, NvidiasEarlyNamesOfTransformations) {
   for (const std::string crop : {"var_sz_img_rand_crop", "var_sz_img_center_crop"})
     expect_layers(

@@ -76,7 +76,7 @@ TEST(Prototxt, AnUnknownOldTypeListsNoneThatIsNotNear) {
   expect_contains(error, "unknown value \"FOO\" for \"type\"; trainer layers lists all types");
   EXPECT_EQ(error.find("ABSVAL"), std::string::npos) << error;
   expect_contains(net_error("layers { type: CONVOLUTON }"), "(did you mean \"CONVOLUTION\"?)");
-  EXPECT_EQ(net_error("layers { type: NORM }").find("did you mean"), std::string::npos);
+  EXPECT_EQ(net_error("layers { type: FORM }").find("did you mean"), std::string::npos);
   expect_contains(net_error("layers { type: INTER_CLASS }"),
                   "the layer has the type \"InterClass\" of sphereface-plus");
   EXPECT_EQ(net_error("layers { type: Pooling }").find("no name here"), std::string::npos);
@@ -180,17 +180,76 @@ TEST(Prototxt, ATypeOfTheNewFormatDoesNotEndTheReading) {
   EXPECT_EQ(net.layers(1).type(), caffe::V1LayerParameter::RELU);
 }
 
-TEST(Prototxt, WhereNoValueBelongsTheReadingEnds) {
+TEST(Prototxt, WhatCannotBePassedOverEndsTheReading) {
   caffe::NetParameter net;
-  for (const char* text : {"layer { name: 'a' } }", "layer { name: 'a' 'b': 3 }",
-                           "layer { top: 'a' type:", "layer { pooling_param { stride: [1 2] } }",
-                           "layer { pooling_param { stride: { }"})
-    EXPECT_FALSE(find_text_problems(text, "n", net).whole) << text;
+  for (const char* text :
+       {"layer { { name: 'a' } }", "layer { top: 'a' type:", "layer { top: 'a\n' }", "layer { name: 'a'",
+        "layer { pooling_param { stride: { }", "layer { name: 'a' name"}) {
+    const TextProblems problems = find_text_problems(text, "n", net);
+    EXPECT_FALSE(problems.whole) << text;
+    expect_contains(problems.texts.back(), "; nothing after this place has been read");
+  }
   std::string many;
   for (int i = 0; i < 400; ++i) many += "input_dim: x\n";
-  const TextProblems problems = find_text_problems(many, "n", net);
-  EXPECT_FALSE(problems.whole);
-  EXPECT_GT(problems.texts.size(), 200u);
+  EXPECT_FALSE(find_text_problems(many, "n", net).whole);
+  EXPECT_GT(find_text_problems(many, "n", net).texts.size(), 200u);
+  many.clear();
+  for (int i = 0; i < 400; ++i) many += "(no net)\n";
+  EXPECT_FALSE(find_text_problems(many, "n", net).whole);
+  EXPECT_LT(find_text_problems(many, "n", net).texts.size(), 30u) << "a file of another kind";
+}
+
+TEST(Prototxt, WhatBelongsNowhereIsPassedOver) {
+  caffe::NetParameter net;
+  const TextProblems problems = find_text_problems(
+      "layer { name: 'a' } }\n"
+      "// a comment: of C++, 'with {'\n"
+      "layer { name: 'b' 'c': 3\n  ??? top: 'lost'\n  top: 'd' }\n"
+      "layer { pooling_param { stride: [1 2] } nmae: 'e' } ] layer { name: 'lost' }\n"
+      "layer { name: 'f' }",
+      "n", net);
+  const std::vector<std::string> expected = {"n:1:21: expected identifier, found \"}\"",
+                                             "n:2:1: expected identifier, found \"/\"",
+                                             "n:3:22: layer \"b\": expected identifier, found \":\"",
+                                             "n:4:3: layer \"b\": expected identifier, found \"?\"",
+                                             "n:6:36: expected \",\", found \"2\"",
+                                             "n:6:41: unknown field \"nmae\"",
+                                             "n:6:53: expected identifier, found \"]\""};
+  EXPECT_EQ(problems.texts.size(), expected.size()) << testing::PrintToString(problems.texts);
+  for (std::size_t i = 0; i < std::min(expected.size(), problems.texts.size()); ++i)
+    EXPECT_EQ(problems.texts[i].find(expected[i]), 0u) << problems.texts[i];
+  EXPECT_TRUE(problems.lost);
+  EXPECT_FALSE(find_text_problems("layer { name: 'a' nmae: 'b' type: c }", "n", net).lost);
+}
+
+TEST(Prototxt, EveryFieldThatIsGivenAgainIsToldOf) {
+  caffe::NetParameter net;
+  const TextProblems problems = find_text_problems(
+      "layer { name: 'a' name: 'b'\n name: 'c' pooling_param { stride: 1 stride_h: 2 stride_h: 3 } \n"
+      "pooling_param { pad: 3 nested { } } type: 'Pooling' }",
+      "n", net);
+  ASSERT_EQ(problems.texts.size(), 4u) << testing::PrintToString(problems.texts);
+  const std::vector<std::string> expected = {
+      "n:1:19: layer \"a\" (Pooling): \"name\" is given twice", "n:2:2: layer \"a\" (Pooling): \"name\"",
+      "n:2:50: layer \"a\" (Pooling): \"stride_h\"", "n:3:1: layer \"a\" (Pooling): \"pooling_param\""};
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_EQ(problems.texts[i].find(expected[i]), 0u) << problems.texts[i];
+  EXPECT_TRUE(problems.whole);
+  EXPECT_FALSE(problems.lost);
+  EXPECT_EQ(net.layer(0).name(), "a");
+}
+
+TEST(Prototxt, TextsBetweenOtherQuotationMarksAreRead) {
+  caffe::NetParameter net;
+  const TextProblems problems = find_text_problems(
+      "layer { name: \u201ca\u201d type: \u2018b\u2018 top: 'c'\n} layer { \u00e9 }", "n", net);
+  ASSERT_EQ(problems.texts.size(), 3u) << ::testing::PrintToString(problems.texts);
+  for (int k : {0, 1}) expect_contains(problems.texts[k], "; strings stand between \" or '");
+  expect_contains(problems.texts[2], "n:2:11: found a character that is not ASCII");
+  EXPECT_TRUE(problems.whole);
+  EXPECT_EQ(net.layer(0).name(), "a");
+  EXPECT_EQ(net.layer(0).type(), "b");
+  EXPECT_TRUE(find_text_problems("layer { top: \u201cno end\n}", "n", net).lost);
 }
 
 TEST(Prototxt, OfALayerWithinALayerABraceMayBeMissing) {

@@ -120,7 +120,7 @@ TEST(DeformableConvolution, RefusesWhatDoesNotFit) {
     const std::string found = deformable_refusal(settings, shapes);
     EXPECT_NE(found.find(part), std::string::npos) << found;
   };
-  expect("kernel_size: 3", {image, offsets}, "num_output must be positive");
+  expect("kernel_size: 3", {image, offsets}, "num_output is missing");
   expect("num_output: 4 kernel_size: 3 deformable_group: 4", {image, offsets},
          "deformable_group 4 must divide the 6 input channels");
   expect("num_output: 4 kernel_size: 3 group: 3", {image, offsets},

@@ -172,6 +172,26 @@ TEST(PriorBox, TakesItsSizesFromTheFileOrTheImage) {
   EXPECT_NEAR(clipped.sizes[0].first, 25, 1e-10);  // from 0 to 10 + 15
 }
 
+TEST(PriorBox, TakesBoxesOfAnyWidthAndHeight) {
+  const Shape map{1, 1, 2, 4}, image{1, 3, 40, 80};
+  const Priors found = priors(
+      "width: 4.5 height: 7 width: 30 height: 2.25 step_h: 16 step_w: 12 variance: 0.1", map, image, 80, 40);
+  EXPECT_EQ(found.shape, (Shape{1, 2, 2 * 4 * 2 * 4}));
+  const std::vector<std::pair<double, double>> expected = {{4.5, 7}, {30, 2.25}};
+  ASSERT_EQ(found.sizes.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(found.sizes[i].first, expected[i].first, 1e-10);
+    EXPECT_NEAR(found.sizes[i].second, expected[i].second, 1e-10);
+  }
+  EXPECT_NEAR(found.centre_x, 6, 1e-10);
+  EXPECT_NEAR(found.centre_y, 8, 1e-10);
+  const std::string start = "type: 'PriorBox' prior_box_param { width: 3 ";
+  for (const auto& [settings, part] : {std::pair{"}", "height 0"},
+                                       {"height: 0 }", "positive"},
+                                       {"height: 2 min_size: 3 }", "remove min_size"}})
+    EXPECT_NE(refusal(start + settings, {map, image}).find(part), std::string::npos) << settings;
+}
+
 TEST(PriorBox, HasTwiceAsManyThatAreDenser) {
   const Priors found = priors("min_size: 4 aspect_ratio: 4 flip: false denser_prior_boxes: true",
                               Shape{1, 1, 2, 4}, Shape{1, 3, 40, 80}, 80, 40);

@@ -150,7 +150,7 @@ TEST(InnerDistance, RefusesWhatItDoesNotKnow) {
   const auto refused = [](const std::string& settings) {
     return refusal("type: 'InnerDistance' " + settings, {Shape{2, 3}});
   };
-  EXPECT_NE(refused("").find("num_output must be positive"), std::string::npos);
+  EXPECT_NE(refused("").find("num_output is missing"), std::string::npos);
   EXPECT_NE(refused("inner_distance_param { num_output: 2 distance_type: 'cos' }").find("L1 and L2 are"),
             std::string::npos);
   for (const char* setting : {"transpose: true", "update_center_only: true"})

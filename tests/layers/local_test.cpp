@@ -170,7 +170,7 @@ TEST(LocalLayer, Refusals) {
   const auto expect = [](const std::string& message, const std::string& part) {
     EXPECT_NE(message.find("layer \"tested\" (Local): " + part), std::string::npos) << message;
   };
-  expect(error_of("kernel_size: 3"), "num_output must be positive");
+  expect(error_of("kernel_size: 3"), "num_output is missing");
   expect(error_of("num_output: 2"), "no kernel_size is given");
   expect(error_of("num_output: 2 kernel_size: 0"), "kernel_size must be positive");
   expect(error_of("num_output: 2 kernel_size: 1 stride: 0"), "stride must be positive");

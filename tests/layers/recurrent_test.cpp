@@ -330,7 +330,7 @@ TEST(RecurrentRefusals, NameInputAndShape) {
     EXPECT_NE(refusal(text, inputs).find(part), std::string::npos) << refusal(text, inputs);
   };
   const Shape x{4, 3, 5}, cont{4, 3};
-  expect("type: 'RNN'", {x, cont}, "num_output must be positive");
+  expect("type: 'RNN'", {x, cont}, "num_output is missing");
   expect(lstm, {Shape{4, 3}, cont}, "at least 3 axes");
   expect(lstm, {x, Shape{3, 4}}, "expected 4 3 (12): cont, whether a sequence continues");
   expect(lstm, {x, cont, Shape{4, 3}}, "static input (x_static) \"input2\"");
@@ -543,7 +543,7 @@ TEST(LstmOfOh, RefusesWhatDoesNotFit) {
     const std::string text = "type: 'Lstm' lstm_param { " + more + " }";
     EXPECT_NE(refusal(text, inputs).find(part), std::string::npos) << refusal(text, inputs);
   };
-  expect("", {Shape{4, 3, 5}}, "num_output must be positive");
+  expect("", {Shape{4, 3, 5}}, "num_output is missing");
   expect("num_output: 2", {Shape{4}}, "at least 3 axes");
   expect("num_output: 2", {Shape{4, 3, 5}, Shape{4}}, "expected 12 values: whether a sequence continues");
   expect("num_output: 2 batch_size: 3", {Shape{4, 5}}, "no multiple of lstm_param.batch_size, which is 3");

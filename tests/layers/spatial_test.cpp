@@ -29,6 +29,20 @@ TEST(Crop, CutsBoxesOut) {
   EXPECT_NE(refusal(start + "}", {image, Shape{3, 3}}).find("axes"), std::string::npos);
 }
 
+TEST(Crop, CutsTheMiddleOut) {
+  Bench bench("type: 'Crop' crop_param { center_align: true }", {Shape{1, 1, 3, 4}, Shape{1, 1, 2, 2}}, 1);
+  bench.set_input(0, counting(12));
+  bench.forward();
+  EXPECT_EQ(bench.output(), (Values{1, 2, 5, 6}));
+  EXPECT_NE(refusal("type: 'Crop' crop_param { center_align: true offset: 1 }",
+                    {Shape{1, 1, 3, 4}, Shape{1, 1, 2, 2}})
+                .find("exclude each other"),
+            std::string::npos);
+  EXPECT_NE(refusal("type: 'Crop' crop_param { center_align: true }", {Shape{1, 1, 3, 4}, Shape{1, 1, 5, 2}})
+                .find("length 5 from offset 0 does not fit"),
+            std::string::npos);
+}
+
 TEST(CrossCorrelation, IsAConvolutionByItsInput) {
   Bench bench("type: 'CrossCorrelation' convolution_param { num_output: 1 kernel_size: 2 }",
               {Shape{2, 1, 2, 3}, Shape{1, 1, 2, 2}}, 1);

@@ -339,6 +339,7 @@ TEST_F(Trainer, SummaryCounts) {
   EXPECT_THAT(outcome.text,
               HasSubstr("1531 parameters (6.0 KiB; 17 are running statistics; 10 do not learn), "));
   expect_refused(what, "--shape=data:");
+  expect_refused(what + " '--shape=data:2,3,6,6;data:4,3,6,6'", "--shape gives the blob \"data\" two shapes");
 }
 
 TEST_F(Trainer, ShapesStandInForDataButHideNothing) {

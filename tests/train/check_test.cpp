@@ -56,7 +56,7 @@ layer { name: "f" type: "Convolution" bottom: "data" top: "f" convolution_param 
   EXPECT_THAT(report.text,
               HasSubstr(": layer \"e\" (ReLU) reads blob \"nowhere\", which no layer of the net produces"));
   EXPECT_THAT(report.text, HasSubstr(":9: layer \"f\" (Convolution): "));
-  EXPECT_THAT(report.text, HasSubstr(":7: layer \"d\" (InnerProduct): num_output must be positive"));
+  EXPECT_THAT(report.text, HasSubstr(":7: layer \"d\" (InnerProduct): num_output is missing"));
   EXPECT_EQ(report.problems, 6) << report.text;  // both phases have the same ones
   EXPECT_THAT(report.text, HasSubstr("file.prototxt: a net of 7 layers to train, 7 to test; 6 problems, not "
                                      "everything could be checked\n"));
@@ -290,12 +290,49 @@ TEST_F(Check, ANetWithManyUnknownFieldsIsNotTakenForASolver) {
   EXPECT_EQ(report.problems, 3) << report.text;
 }
 
-TEST_F(Check, AfterASyntaxErrorNothingIsRead) {
+TEST_F(Check, AfterASyntaxErrorTheTextIsRead) {
   const CheckReport report = check(
       std::string(kData) + "layer { name: \"a\" pooling_param { kernel_size: 2 } } }\nlayer { nmae: \"b\" }");
-  EXPECT_THAT(report.text,
-              HasSubstr("expected identifier, found \"}\"; nothing after this place has been read"));
-  EXPECT_THAT(report.text, Not(HasSubstr("nmae")));
+  EXPECT_THAT(report.text, HasSubstr("expected identifier, found \"}\"\n"));
+  EXPECT_THAT(report.text, HasSubstr("nmae"));
+  EXPECT_THAT(report.text, HasSubstr("2 problems, not everything could be checked")) << "the net itself";
+  const CheckReport unclosed = check(std::string(kData) + "layer { name: \"a\" ");
+  EXPECT_THAT(unclosed.text, HasSubstr("nothing after this place has been read"));
+}
+
+TEST_F(Check, BlobsOfHdf5NeedNotBeLabels) {
+  const std::string net =
+      "layer { name: 'd' type: 'HDF5Data' top: 'low' top: 'high' hdf5_data_param { source: 'none' "
+      "batch_size: 4 } }\n"
+      "layer { name: 'c' type: 'Convolution' bottom: 'low' top: 'c' convolution_param { num_output: 1 "
+      "kernel_size: 3 "
+      "pad: 1 } }\n"
+      "layer { name: 'l' type: 'EuclideanLoss' bottom: 'c' bottom: 'high' top: 'l' }\n";
+  const CheckReport guessed = check(net, "low:4,1,9,9");
+  EXPECT_EQ(guessed.problems, 0) << guessed.text;
+  EXPECT_THAT(guessed.text, HasSubstr("the shape of \"high\" is not known here"));
+  EXPECT_THAT(guessed.text, HasSubstr("not everything could be checked"));
+  EXPECT_EQ(check(net + "layer { name: 'r' type: 'Pooling' bottom: 'c' top: 'r' }", "low:4,1,9,9").problems,
+            1);
+  const CheckReport labels = check(
+      "layer { name: 'd' type: 'HDF5Data' top: 'x' top: 'y' hdf5_data_param { source: 'none' batch_size: 4 } "
+      "}\n"
+      "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'y' top: 'l' }",
+      "x:4,7");
+  EXPECT_THAT(labels.text, HasSubstr("nothing wrong\n"));
+}
+
+TEST_F(Check, BothFormatsInOneNetHideNothing) {
+  const CheckReport report =
+      check(std::string(kData) +
+            "layers { name: \"p\" type: POOLING bottom: \"data\" top: \"p\" pooling_param { pool: MAX } }\n"
+            "layer { name: \"q\" type: \"Power\" bottom: \"p\" top: \"q\" }\n"
+            "layers { name: \"r\" type: RELU bottom: \"q\" bottom: \"no\" top: \"r\" }\n");
+  EXPECT_THAT(report.text, HasSubstr("the net mixes `layers` (2 entries) and `layer` ("));
+  EXPECT_THAT(report.text, HasSubstr("layer \"p\" (Pooling)"));
+  EXPECT_THAT(report.text, HasSubstr("layer \"r\" (ReLU)"));
+  EXPECT_THAT(report.text, Not(HasSubstr("layer \"q\""))) << report.text;
+  EXPECT_EQ(report.problems, 4) << report.text;
 }
 
 TEST_F(Check, AValueOfTheWrongKindDoesNotHideTheRest) {
@@ -338,7 +375,7 @@ TEST_F(Check, ALayerThatCannotBeUpgradedDoesNotHideTheRest) {
             "layer { name: 'd' type: 'InnerProduct' bottom: 'data' top: 'd' }\n");
   EXPECT_EQ(report.problems, 3) << report.text;
   for (const char* part : {"layer \"a\" (Convolution): fuse_type", "layer \"b\" (Convolution): fuse_type",
-                           ":6: layer \"d\" (InnerProduct): num_output must be positive"})
+                           ":6: layer \"d\" (InnerProduct): num_output is missing"})
     EXPECT_THAT(report.text, HasSubstr(part));
 }
 
@@ -620,7 +657,7 @@ TEST_F(Check, StagesThatMakeAMissingBlob) {
       check(text + relu +
             "layer { name: 'ip' type: 'InnerProduct' bottom: 'x' top: 'ip' include { stage: 'val' } }")
           .text,
-      HasSubstr("layer \"ip\" (InnerProduct): num_output must be positive\n"));
+      HasSubstr("layer \"ip\" (InnerProduct): num_output is missing\n"));
   // Nor does a fault hide the stage in which it is.
   const CheckReport one = check(text + relu +
                                 "layer { name: 'p' type: 'Softmax' bottom: 'xx' top: 'p' "
@@ -642,7 +679,7 @@ TEST_F(Check, StagesAreTriedThoughALayerReadsWhatNoneMakes) {
   EXPECT_EQ(report.problems, 2) << report.text;
   EXPECT_THAT(report.text,
               HasSubstr("layer \"f\" (ReLU) reads blob \"f1\", which no layer of the net produces"));
-  EXPECT_THAT(report.text, HasSubstr("layer \"ip\" (InnerProduct): num_output must be positive\n"));
+  EXPECT_THAT(report.text, HasSubstr("layer \"ip\" (InnerProduct): num_output is missing\n"));
   EXPECT_THAT(report.text, HasSubstr("checked with --stage=train and --stage=val\n"));
 }
 
@@ -655,6 +692,11 @@ TEST_F(Check, AStageForTheTest) {
   EXPECT_EQ(report.problems, 0) << report.text;
   EXPECT_THAT(report.text, HasSubstr("stages choose its layers; checked with no stage and --stage=again\n"));
   EXPECT_THAT(report.text, Not(HasSubstr("was not checked")));
+  const CheckReport unneeded =
+      check("layer { name: 'a' type: 'Input' top: 'x' " + shape +
+            "layer { name: 'r' type: 'ReLU' bottom: 'x' top: 'r' include { stage: 'val' } }");
+  EXPECT_THAT(unneeded.text, HasSubstr("checked without stages; with --stage=val it has other layers\n"));
+  EXPECT_THAT(unneeded.text, HasSubstr("nothing wrong\n"));
 }
 
 TEST_F(Check, ATestNetThatIsNeverTestedNeedNotExist) {

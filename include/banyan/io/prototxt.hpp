@@ -38,15 +38,17 @@ struct TextProblems {
   std::vector<std::string> texts;           ///< in the order of the text
   std::vector<std::string> unknown_fields;  ///< those of them that UnknownFields::ignore passes over
   bool whole = true;                        ///< false: the reading ended at one of them
+  bool lost = false;                        ///< something was passed over of which it is not known what it is
   /// Layers, by name and current type, of whose type an unknown field made them say that it is not here.
   std::set<std::pair<std::string, std::string>> told_layers;
   /// Layers, by name and current type, with a value that had to be guessed: what they make is not known.
   std::set<std::pair<std::string, std::string>> guessed_layers;
   bool guessed_elsewhere = false;  ///< such a value is outside of layers
 };
-/// Everything wrong with the text, not the first thing only (of fields given twice only the first);
-/// `message` gets what can be read of it. Unknown fields are passed over, unknown values and those of the
-/// wrong kind replaced by the ones that were probably meant; at any other problem the reading ends.
+/// Everything wrong with the text, not the first thing only; `message` gets what can be read of it. Unknown
+/// fields, those given again, and up to a brace or the end of its line what belongs nowhere are passed over,
+/// unknown values and those of the wrong kind replaced by the ones that were probably meant; at any other
+/// problem, and at too many of these, the reading ends.
 TextProblems find_text_problems(std::string_view text, const std::string& origin,
                                 google::protobuf::Message& message);
 
@@ -54,6 +56,9 @@ TextProblems find_text_problems(std::string_view text, const std::string& origin
 /// others of the same name and type before it, else the first of that name; 0: there is none.
 std::size_t line_of_layer(std::string_view text, const std::string& name, const std::string& type,
                           int occurrence = 0);
+
+/// Of each layer in the text's order: is it a `layers`, of the V1 format?
+std::vector<bool> old_layers_in(std::string_view text);
 
 /// The message as text that the functions above (and Caffe, as far as it knows the fields) can read.
 std::string to_text(const google::protobuf::Message& message);

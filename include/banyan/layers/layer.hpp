@@ -249,6 +249,11 @@ class Layer {
     bad_input("layer ", quoted(name()), " (", type(), "): ", parts...);
   }
 
+  /// Of a layer's settings that were `given` it or not.
+  void require_num_output(bool given, std::int64_t num_output) const {
+    if (num_output == 0) refuse(given ? "num_output must be positive" : "num_output is missing");
+  }
+
   /// The shape of an input that must be N x C x H x W.
   const Shape& image_shape(const Blob& input) const {
     if (input.shape.axes() != 4)

@@ -1,5 +1,6 @@
 // `trainer check`: everything that is wrong with solvers and nets, without their data.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -85,14 +86,21 @@ bool has_source(const caffe::NetParameter& net) {
   return std::any_of(net.layer().begin(), net.layer().end(), makes_data);
 }
 
+/// `--stage=a or --stage=b`
+std::string flags_of(const std::set<std::string>& stages) {
+  std::vector<std::string> flags;
+  for (const std::string& stage : stages) flags.push_back("--stage=" + stage);
+  return join(flags, ", ", " or ");
+}
+
 /// Stages with which the net has data in the phase, as flags: "" if there are none.
 std::string stages_with_data(const caffe::NetParameter& net, caffe::Phase phase) {
-  std::set<std::string> flags;
+  std::set<std::string> stages;
   for (const caffe::LayerParameter& layer : net.layer())
     for (const caffe::NetStateRule& rule : layer.include())
       if (makes_data(layer) && (!rule.has_phase() || rule.phase() == phase))
-        for (const std::string& stage : rule.stage()) flags.insert("--stage=" + stage);
-  return join(std::vector<std::string>(flags.begin(), flags.end()), ", ", " or ");
+        stages.insert(rule.stage().begin(), rule.stage().end());
+  return flags_of(stages);
 }
 
 /// A net as a phase, level and stages see it.
@@ -336,13 +344,14 @@ class RefusedLayers {
   std::map<std::pair<std::string, std::string>, RefusedSettings> refused_;  ///< by name and type
 };
 
-/// False if the whole net cannot be upgraded.
-bool upgrade(caffe::NetParameter& net, const std::string& origin, Findings& findings) {
+/// False if the whole net cannot be upgraded by `step`.
+bool upgrade(caffe::NetParameter& net, const std::string& origin, Findings& findings,
+             const std::function<void(caffe::NetParameter&)>& step) {
   RefusedLayers refused;
   for (;;) {
     caffe::NetParameter upgraded = net;
     try {
-      io::upgrade_net(upgraded, origin);
+      step(upgraded);
     } catch (const Error& error) {
       const std::string complaint = error.message();
       if (refused.take(*net.mutable_layer(), complaint, origin, findings) ||
@@ -367,10 +376,37 @@ void drop_wrong_rules(caffe::NetParameter& net, const std::string& origin, Findi
     }
 }
 
+/// A net with `layers` and `layer`, which is refused, with all of them as `layer` in the order of its text;
+/// as it is where that is not known.
+void unmix_formats(CheckedSource& source, Findings& findings) {
+  caffe::NetParameter& net = source.net;
+  const std::vector<bool> order = io::old_layers_in(source.text);
+  const auto old_count = std::count(order.begin(), order.end(), true);
+  if (net.layer_size() == 0 || old_count == 0 || old_count != net.layers_size() ||
+      order.size() != static_cast<std::size_t>(net.layer_size() + net.layers_size()) ||
+      io::needs_v0_upgrade(net))
+    return;
+  findings.attempt(source.origin, [&] { io::upgrade_v1(net, source.origin); });
+  caffe::NetParameter old = net;
+  old.clear_layer();
+  const auto step = [&](caffe::NetParameter& layers) {
+    layers = io::upgrade_v1(io::upgrade_data_transform(std::move(layers)), source.origin);
+  };
+  if (!upgrade(old, source.origin, findings, step)) return;
+  caffe::NetParameter all = net;
+  all.clear_layer();
+  all.clear_layers();
+  int of_old = 0, of_new = 0;
+  for (const bool is_old : order) *all.add_layer() = is_old ? old.layer(of_old++) : net.layer(of_new++);
+  net = std::move(all);
+}
+
 /// Upgrades the net; false if that cannot be done.
 bool make_current(CheckedSource& source, Findings& findings) {
   const std::size_t before = findings.problems().size();
-  if (!upgrade(source.net, source.origin, findings)) return false;
+  unmix_formats(source, findings);
+  const auto step = [&](caffe::NetParameter& net) { io::upgrade_net(net, source.origin); };
+  if (!upgrade(source.net, source.origin, findings, step)) return false;
   source.text_has_problems = source.text_has_problems || findings.problems().size() > before;
   drop_wrong_rules(source.net, source.origin, findings);
   return true;
@@ -379,7 +415,14 @@ bool make_current(CheckedSource& source, Findings& findings) {
 std::string check_net(CheckedSource source, const CheckOptions& options, Findings& findings) {
   if (!make_current(source, findings)) return "a net";
   const StageTurns stages = stage_turns(source.net, options);
-  if (stages.turns.empty()) return check_phases(source, options, {}, findings);
+  if (stages.turns.empty()) {
+    const std::set<std::string> others = stages_of(source.net);
+    if (!others.empty() && options.stages.empty() && source.net.state().stage_size() == 0 &&
+        data_phases(source.net, {}, options).whole)
+      findings.remark(cat(source.origin, ": it was checked without stages; with ", flags_of(others),
+                          " it has other layers"));
+    return check_phases(source, options, {}, findings);
+  }
   std::vector<std::string> flags;
   for (const std::vector<std::string>& turn : stages.turns) {
     flags.push_back(turn.empty() ? "no stage" : "--stage=" + turn[0]);
@@ -406,6 +449,13 @@ ToldLayers report_text(const io::TextProblems& found, io::UnknownFields unknown,
   return told;
 }
 
+/// Is something of the text not read? Only the text is checked then.
+bool is_incomplete(const io::TextProblems& problems, Findings& findings) {
+  const bool incomplete = problems.lost || !problems.whole;
+  if (incomplete) findings.leave_open();
+  return incomplete;
+}
+
 /// What is known of a solver's text, and so of the nets inside.
 struct SolverText {
   ToldLayers told_layers;
@@ -427,7 +477,7 @@ void check_named_net(const NamedNet& named, const CheckOptions& options, const S
       const io::TextProblems problems = io::find_text_problems(source.text, origin, source.net);
       source.told_layers = report_text(problems, options.unknown_fields, findings);
       source.text_has_problems = !problems.texts.empty();
-      if (!problems.whole) return;
+      if (is_incomplete(problems, findings)) return;
     }
     if (!make_current(source, findings)) return;
     PhaseCheck(source, state_of(named, source.net), options, findings).run();
@@ -477,8 +527,11 @@ std::string check_file(const std::string& path, const CheckOptions& options, Fin
     const io::TextProblems& problems = is_net ? as_net : as_solver;
     const SolverText read{report_text(problems, options.unknown_fields, findings), !problems.texts.empty()};
     what = is_net ? "a net" : "a solver";
-    if (is_net && problems.guessed_elsewhere) findings.leave_open();
-    if (!problems.whole || (is_net && problems.guessed_elsewhere)) return;
+    if (is_incomplete(problems, findings)) return;
+    if (is_net && problems.guessed_elsewhere) {
+      findings.leave_open();
+      return;
+    }
     what = is_net ? check_net({path, text, std::move(net), read.told_layers, read.has_problems}, options,
                               findings)
                   : check_solver(std::move(solver), options, read, path, findings);

@@ -30,9 +30,15 @@ std::string about_missing(const std::string& origin, const caffe::LayerParameter
 
 class LayerCheck {
  public:
+  /// Of `unknown` blobs the shapes are not guessed.
   LayerCheck(const caffe::NetParameter& net, const CheckedSource& source, const CheckOptions& options,
-             Findings& findings)
-      : net_(net), source_(source), origin_(source.origin), options_(options), findings_(findings) {}
+             Findings& findings, const std::set<std::string>& unknown = {})
+      : net_(net),
+        source_(source),
+        origin_(source.origin),
+        options_(options),
+        findings_(findings),
+        unknown_(unknown) {}
 
   CheckedLayers run() {
     for (const std::string& problem :
@@ -174,7 +180,7 @@ class LayerCheck {
       }
       for (int i = 0; known && !mended && i < parameter.top_size(); ++i) {
         static_cast<void>(outputs[i]->shape.count());  // throws if there are too many
-        if (divided_.count(parameter.top(i)) > 0)
+        if (unknown_.count(parameter.top(i)) > 0)
           checked_.all_shapes = false;
         else
           blobs_[parameter.top(i)] = outputs[i];
@@ -276,8 +282,12 @@ class LayerCheck {
       findings_.note(
           cat(begin, "; checked as if its images had ", shape[1], shape[1] == 1 ? " channel" : " channels"));
       shapes = stand_in_shapes(parameter, {{parameter.top(0), shape}});
-      if (parameter.top_size() > 1 && is_divided(parameter.top(1))) divided_.insert(parameter.top(1));
+      if (parameter.top_size() > 1 && is_divided(parameter.top(1))) unknown_.insert(parameter.top(1));
     }
+    // What their files hold is not always labels.
+    if (parameter.type() == "HDF5Data" || parameter.type() == "Python")
+      for (int k = 1; k < parameter.top_size(); ++k)
+        if (options_.shapes.count(parameter.top(k)) == 0) checked_.guessed.insert(parameter.top(k));
     for (std::size_t i = 0; i < outputs.size(); ++i)
       outputs[i]->shape = checked_.stand_ins[outputs[i]->name] = shapes[i];
     return true;
@@ -328,7 +338,7 @@ class LayerCheck {
   const CheckOptions& options_;
   Findings& findings_;
   CheckedLayers checked_;
-  std::set<std::string> divided_;       // labels whose number is not known
+  std::set<std::string> unknown_;       // blobs of sources with shapes that are not known
   std::map<std::string, Blob*> blobs_;  // nullptr: the shape is not known
   std::vector<std::unique_ptr<Blob>> owned_;
 };
@@ -340,12 +350,33 @@ std::string in_file(const std::string& problem, const std::string& origin) {
   return rest.starts_with(' ') ? rest.substr(1) : "line " + rest;
 }
 
+/// The first problem before that is not there after.
+std::string first_gone(const Findings& before, const Findings& after) {
+  const auto gone = std::find_if(before.problems().begin(), before.problems().end(),
+                                 [&](const std::string& text) { return !contains(after.problems(), text); });
+  return gone == before.problems().end() ? "" : *gone;
+}
+
 }  // namespace
 
 CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& source,
                            const CheckOptions& options, Findings& findings) {
   Findings first = findings;
   CheckedLayers checked = LayerCheck(net, source, options, first).run();
+  if (first.problems().size() > findings.problems().size() && !checked.guessed.empty()) {
+    Findings again = findings;
+    CheckedLayers of_any = LayerCheck(net, source, options, again, checked.guessed).run();
+    if (again.problems().size() < first.problems().size()) {
+      const std::string blob = *checked.guessed.begin();
+      again.note(cat(source.origin, ": the shape of ", quoted(blob),
+                     " is not known here; --shape='BLOB:N,C,H,W;", blob,
+                     ":N,C,H,W' gives it with that of its layer's first blob; with one number for each "
+                     "sample this would be wrong: ",
+                     in_file(first_gone(first, again), source.origin)));
+      first = std::move(again);
+      checked = std::move(of_any);
+    }
+  }
   if (!checked.all_shapes) first.leave_open();
   if (checked.assumed.empty() || first.problems().size() == findings.problems().size()) {
     findings = std::move(first);
@@ -368,11 +399,9 @@ CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& 
   }
   if (fitting > 0) {
     const auto& [blob, shape] = *checked.assumed.begin();
-    const auto gone = std::find_if(first.problems().begin(), first.problems().end(),
-                                   [&](const std::string& text) { return !contains(best.problems(), text); });
     best.note(cat(source.origin, ": checked as if ", quoted(blob), " were images of ", fitting, " x ",
                   fitting, " pixels; of ", shape[2], " x ", shape[3],
-                  " this would be wrong: ", in_file(*gone, source.origin)));
+                  " this would be wrong: ", in_file(first_gone(first, best), source.origin)));
   }
   if (best.problems().size() > findings.problems().size())
     best.note(cat(source.origin, ": the size of the images of ", quoted(checked.assumed.begin()->first),
