@@ -19,6 +19,9 @@ namespace {
 
 namespace pb = google::protobuf;
 
+/// Bytes in all, where a text is looked through for each complaint.
+constexpr std::size_t kMostSearched = std::size_t{100} << 20;
+
 /// What an unknown V1 type is read as: NONE, by its number.
 constexpr const char* kUnknownV1Type = "0";
 
@@ -162,6 +165,19 @@ std::string unknown_v1_type(const std::string& value, std::vector<std::string> k
              "; trainer layers lists all types, by their current names");
 }
 
+std::string about_given_again(const std::string& field) {
+  return cat("\"", field, "\" is given twice, but can be given only once here");
+}
+
+std::string within_quotes(std::string_view inner) {
+  std::string text = "\"";
+  for (const char c : inner) {
+    if (c == '"' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text + '"';
+}
+
 /// The message that the blocks are of; nullptr if one of them is unknown.
 const pb::Descriptor* message_of(const pb::Descriptor& root, const std::vector<TextBlock>& blocks) {
   const pb::Descriptor* type = &root;
@@ -197,8 +213,16 @@ std::vector<Complaint> Complaints::warnings(std::size_t most) {
   std::map<std::size_t, std::size_t> lines;  // by layers of such types: the warning about them
   std::set<std::size_t> lists;               // those of them that end with a list of fields
   std::set<std::size_t> unclosed;            // layers in which others are
+  const std::size_t readable =
+      std::max<std::size_t>(20, kMostSearched / std::max<std::size_t>(1, text_.size()));
+  std::size_t looked_at = 0;
   for (const Raw& raw : raw_warnings_) {
     if (warnings.size() == most) break;
+    if (looked_at++ == readable) {
+      warnings.push_back({Complaint::Kind::other, text_.size(),
+                          cat(origin_, ": ", raw_warnings_.size() - readable, " further unknown fields")});
+      break;
+    }
     Complaint next = reworded(raw.line, raw.column, raw.message);
     if (unclosed_ && !unclosed.insert(layer_around().begin).second) continue;
     if (missing_type_ == kUnknownV1Type) continue;  // the type is an error already
@@ -220,6 +244,23 @@ std::vector<Complaint> Complaints::warnings(std::size_t most) {
     warnings.push_back(std::move(next));
   }
   return warnings;
+}
+
+std::vector<Complaint> Complaints::given_again() {
+  std::vector<Complaint> complaints;
+  std::set<std::pair<std::size_t, std::string>> given;  // by where the block begins
+  for_each_field(text_, [&](const std::vector<TextBlock>& path, std::string_view name, std::size_t offset) {
+    const pb::Descriptor* type = message_of(root_, path);
+    const pb::FieldDescriptor* field = type == nullptr ? nullptr : type->FindFieldByName(std::string(name));
+    if (field == nullptr || field->is_repeated()) return;
+    if (given.emplace(path.empty() ? 0 : path.back().begin, name).second) return;
+    const std::string_view before = text_.substr(0, offset);
+    const std::size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
+    at_ = {static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')), offset,
+           offset - line_begin};
+    complaints.push_back({Complaint::Kind::other, offset, with_place(about_given_again(std::string(name)))});
+  });
+  return complaints;
 }
 
 Complaint Complaints::reworded(int line, int column, const std::string& message) {
@@ -263,9 +304,7 @@ std::string Complaints::in_words(const std::string& message) {
   if (message.find("is specified multiple times") != std::string::npos) {
     const std::string name = quoted_part(message, 0);
     at_ = move_to_name(text_, at_, name);
-    const TextSpan again = field_at(text_, at_.offset);
-    if (again.begin < again.end) stand_in_ = {again, " ", false};
-    return cat("\"", name, "\" is given twice, but can be given only once here");
+    return about_given_again(name);
   }
   if (const std::string type = type_of_new_format(message); !type.empty()) {
     wrong_value(message);  // what follows is read
@@ -274,10 +313,20 @@ std::string Complaints::in_words(const std::string& message) {
   const bool is_ascii = !message.starts_with("Interpreting non ascii codepoint");
   std::string words = !is_ascii ? not_ascii() : is_about_value(message) ? wrong_value(message) : message;
   if (stand_in_.text.empty()) {
-    stand_in_.place = stray_at(text_, at_.offset);
+    const TextSpan stray = stray_word(message);
+    stand_in_.place = stray;
+    if (stray.begin < stray.end) {
+      const std::string word(text_.substr(stray.begin, stray.end - stray.begin));
+      at_ = move_to_name(text_, at_, word);
+      words = cat("found ", quoted(word, 60), ", which is neither a field nor a value");
+    } else {
+      stand_in_.place = stray_at(text_, at_.offset);
+    }
     if (stand_in_.place.begin < stand_in_.place.end) {
+      const std::string_view at = text_.substr(at_.offset);
+      const bool comment = at.starts_with("//") || at.starts_with("/*");
       stand_in_.text = " ";
-      kind_ = Complaint::Kind::stray;
+      if (!comment) kind_ = Complaint::Kind::stray;
     }
   }
   const std::size_t got = words.find(", got: ");
@@ -291,6 +340,15 @@ std::string Complaints::in_words(const std::string& message) {
   return words;
 }
 
+/// Before the place where the parser expects what follows a name: a word that names no field there.
+TextSpan Complaints::stray_word(const std::string& message) const {
+  if (!message.starts_with("Expected \"{\"") && !message.starts_with("Expected \":\"")) return {};
+  const TextSpan word = word_before(text_, at_.offset);
+  const pb::Descriptor* type = message_of(root_, blocks_around(text_, word.begin));
+  const std::string name(text_.substr(word.begin, word.end - word.begin));
+  return type == nullptr || type->FindFieldByName(name) != nullptr ? TextSpan() : word;
+}
+
 /// Quotation marks of texts, and whatever else is in no text.
 std::string Complaints::not_ascii() {
   const std::string_view line = text_.substr(at_.offset, text_.find('\n', at_.offset) - at_.offset);
@@ -301,7 +359,7 @@ std::string Complaints::not_ascii() {
     const std::size_t end = std::min(line.find(mark, mark.size()), line.find(other, mark.size()));
     if (end != std::string_view::npos)
       stand_in_ = {{at_.offset, at_.offset + end + other.size()},
-                   cat('"', line.substr(mark.size(), end - mark.size()), '"'),
+                   within_quotes(line.substr(mark.size(), end - mark.size())),
                    false};
     return cat("found the quotation mark ", mark, "; strings stand between \" or '");
   }
@@ -336,8 +394,13 @@ std::string Complaints::wrong_value(const std::string& message) {
     stand_in_.place.end = value.span.begin;
     stand_in_.text.clear();
   }
-  if (!value.has_colon) stand_in_.text.insert(0, ": ");
+  if (written == "=")
+    stand_in_ = {value.span, ":", false};  // in the place of a colon
+  else if (!value.has_colon)
+    stand_in_.text.insert(0, ": ");
   if (written.empty()) stand_in_.text += ' ';
+  if (text_.substr(value.span.begin).starts_with(':'))  // one too many
+    stand_in_ = {{value.span.begin, value.span.begin + 1}, " ", false};
   constexpr std::string_view kWord = "Expected identifier", kTruth = "Expected true or false";
   if (field->cpp_type() != pb::FieldDescriptor::CPPTYPE_BOOL || !value.has_colon) return message;
   if (message.starts_with(kWord)) return cat(kTruth, message.substr(kWord.size()));

@@ -52,6 +52,8 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::vector<Complaint> warnings(std::size_t most = std::string::npos);
   /// Layers, by name and current type, of which the warnings say that their type is not here.
   const std::set<std::pair<std::string, std::string>>& told_layers() const { return told_layers_; }
+  /// Of each field that is given again where it can be given once, in what is read.
+  std::vector<Complaint> given_again();
   /// For the error.
   const StandIn& stand_in() const { return stand_in_; }
   /// Name and current type of the layer with the error; "" of neither if it is not in a layer.
@@ -61,6 +63,7 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   Complaint reworded(int line, int column, const std::string& message);
   std::string with_place(const std::string& words) const;
   std::string in_words(const std::string& message);
+  TextSpan stray_word(const std::string& message) const;
   std::string not_ascii();
   std::string type_of_new_format(const std::string& message) const;
   std::string unknown_field(const std::string& type_name, const std::string& field);

@@ -141,7 +141,8 @@ class OffsetSearch {
       step = windows(layer.convolution_param()).inverse();
     else if (type == "Pooling" && !layer.pooling_param().global_pooling())
       step = windows(layer.pooling_param(), {1, 1});
-    else if (type == "Crop" && layer.crop_param().axis() == 2 && !layer.crop_param().automatic_offset())
+    else if (type == "Crop" && layer.crop_param().axis() == 2 && !layer.crop_param().automatic_offset() &&
+             !layer.crop_param().center_align())
       step = cut(layer.crop_param());
     else
       return keeps_places(type);

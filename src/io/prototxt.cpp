@@ -18,8 +18,9 @@ namespace {
 namespace pb = google::protobuf;
 
 constexpr std::size_t kLargestText = std::size_t{256} << 20;
-constexpr int kMostReplaced = 300;  // wrong values, after each of which the text is read again
-constexpr int kMostStray = 20;      // a file with more is of another kind
+constexpr int kMostReplaced = 300;  // places, after each of which the text is read again
+constexpr std::size_t kMostRead = std::size_t{40} << 20;  // bytes in all
+constexpr int kMostStray = 20;                            // a file with more is of another kind
 
 bool nothing_set(const pb::Message& message) {
   std::vector<const pb::FieldDescriptor*> fields;
@@ -215,13 +216,27 @@ TextProblems find_text_problems(std::string_view text, const std::string& origin
     Complaints complaints(read.text, *message.GetDescriptor(), origin, read.added);
     pb::TextFormat::Parser parser = parser_for(complaints);
     message.Clear();
-    done = parser.ParseFromString(read.text, &message);
+    done = parser.MergeFromString(read.text, &message);  // a field may be given again
     if (complaints.error()) {
       Complaint error = *complaints.error();
       const StandIn& stand_in = complaints.stand_in();
       const bool is_stray = error.kind == Complaint::Kind::stray;
-      const bool mended = !stand_in.text.empty() && (found.empty() || found.back().offset < error.offset) &&
-                          (!is_stray || ++stray <= kMostStray) && ++replaced <= kMostReplaced;
+      const bool again = !found.empty() && found.back().offset >= error.offset;
+      ++replaced;
+      const bool may_go_on =
+          replaced <= kMostReplaced && static_cast<std::size_t>(replaced) * read.text.size() <= kMostRead;
+      if (again && may_go_on && found.back().offset == error.offset) {
+        // What was read there is not right either, of which nothing more is to be said.
+        const TextSpan place = stray_at(read.text, error.offset);
+        if (place.begin < place.end) {
+          rest.replace(place, " ");
+          problems.lost = true;
+          done = false;
+          continue;
+        }
+      }
+      const bool mended =
+          !stand_in.text.empty() && !again && (!is_stray || ++stray <= kMostStray) && may_go_on;
       if (mended) rest.replace(stand_in.place, stand_in.text);
       if (mended && stand_in.guessed) {
         const bool in_layer = !complaints.layer_of_error().second.empty();
@@ -237,6 +252,9 @@ TextProblems find_text_problems(std::string_view text, const std::string& origin
       bad_input(origin, ": not a readable ", message.GetDescriptor()->name());
     }
     if (!done) continue;
+    const std::size_t end = problems.whole ? read.text.size() : found.back().offset;
+    for (Complaint& doubled : complaints.given_again())
+      if (doubled.offset < end) found.push_back(std::move(doubled));
     const std::vector<Complaint> unknown_fields = complaints.warnings();
     for (const Complaint& field : unknown_fields) problems.unknown_fields.push_back(field.text);
     found.insert(found.end(), unknown_fields.begin(), unknown_fields.end());

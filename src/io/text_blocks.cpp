@@ -170,24 +170,45 @@ std::size_t end_of(std::string_view text, const TextBlock& block) {
   return text.size();
 }
 
-TextSpan field_at(std::string_view text, std::size_t offset) {
-  Tokens tokens(text, offset);
-  Token token;
-  if (!tokens.next(token) || !tokens.next(token)) return {};
-  if (token.value == ":" && !tokens.next(token)) return {};
-  const std::size_t end = end_of_value(text, token.begin);
-  return end == std::string_view::npos ? TextSpan() : TextSpan{offset, end};
+void for_each_field(
+    std::string_view text,
+    const std::function<void(const std::vector<TextBlock>&, std::string_view, std::size_t)>& use) {
+  std::vector<TextBlock> blocks;
+  Tokens tokens(text, 0);
+  Token token, before, word;
+  while (tokens.next(token)) {
+    const bool opens = token.kind == Token::Kind::open;
+    // A colon or a block after a word that is no value.
+    if (word.end > 0 && before.begin == word.begin && (opens || token.value == ":"))
+      use(blocks, word.value, word.begin);
+    if (opens) blocks.push_back({std::string(word.value), token.end});
+    if (token.kind == Token::Kind::close && !blocks.empty()) blocks.pop_back();
+    if (token.kind == Token::Kind::word && before.value != ":") word = token;
+    before = token;
+  }
+}
+
+TextSpan word_before(std::string_view text, std::size_t offset) {
+  Tokens tokens(text, 0);
+  Token token, before;
+  while (tokens.next(token) && token.begin < offset) before = token;
+  return before.kind == Token::Kind::word ? TextSpan{before.begin, before.end} : TextSpan();
 }
 
 TextSpan stray_at(std::string_view text, std::size_t offset) {
   TextSpan stray{offset, offset};
+  const std::string_view rest = text.substr(offset);
   const std::size_t line_end = std::min(text.find('\n', offset), text.size());
+  if (rest.starts_with("//")) return {offset, line_end};
+  if (const std::size_t end = text.find("*/", offset);
+      rest.starts_with("/*") && end != std::string_view::npos)
+    return {offset, end + 2};
   Tokens tokens(text, offset);
   Token token;
   while (tokens.next(token) && token.begin < line_end && !token.opens() && !token.closes())
     stray.end = token.end;
-  if (stray.end == offset && token.begin == offset && token.kind == Token::Kind::close &&
-      blocks_around(text, offset).empty())
+  if (stray.end > offset || token.begin != offset) return stray;
+  if (token.value == "]" || (token.kind == Token::Kind::close && blocks_around(text, offset).empty()))
     stray.end = token.end;
   return stray;
 }

@@ -39,11 +39,16 @@ struct TextSpan {
 /// Where the block's closing brace ends, or the text.
 std::size_t end_of(std::string_view text, const TextBlock& block);
 
-/// The field whose name begins at `offset`, with its value or block; empty if that does not end.
-TextSpan field_at(std::string_view text, std::size_t offset);
+/// use(path, name, offset) for each name of a field, with the names of the blocks around it.
+void for_each_field(
+    std::string_view text,
+    const std::function<void(const std::vector<TextBlock>&, std::string_view, std::size_t)>& use);
 
-/// What is there and on the rest of its line, up to a brace or bracket; a closing brace of no block alone.
-/// Empty where the text or another brace is there.
+/// The word before `offset`, after which only blanks and comments come; empty if there is none.
+TextSpan word_before(std::string_view text, std::size_t offset);
+
+/// What is there and on the rest of its line, up to a brace or bracket; a `]`, and a closing brace of no
+/// block, alone; a comment of C++ whole. Empty at the end of the text and at other braces.
 TextSpan stray_at(std::string_view text, std::size_t offset);
 
 /// `field: value` for each of these fields that the block itself gives one value.

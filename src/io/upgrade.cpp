@@ -327,8 +327,8 @@ bool needs_v1_upgrade(const caffe::NetParameter& net) { return net.layers_size()
 caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origin) {
   if (!needs_v1_upgrade(net)) return net;
   if (net.layer_size() > 0) {
-    bad_input(origin, ": the net mixes `layers` (", net.layers_size(), " entries) and `layer` (",
-              net.layer_size(), " entries); use one of the two formats");
+    bad_input(origin, ": the net mixes ", net.layers_size(), " `layers` and ", net.layer_size(),
+              " `layer`; use one of the two formats");
   }
   for (V1LayerParameter& layer : *net.mutable_layers()) *net.add_layer() = upgrade_layer(layer, origin);
   net.clear_layers();

@@ -45,6 +45,22 @@ void become_image_label_data(caffe::LayerParameter& layer) {
   layer.set_type("ImageLabelData");
 }
 
+/// CaffeOnSpark refuses it, too.
+void refuse_spark_data(const caffe::LayerParameter& layer, const std::string& origin) {
+  const caffe::CoSDataParameter& s = layer.cos_data_param();
+  const auto refuse = [&](const auto&... what) {
+    bad_input(origin, ": layer ", quoted(layer.name()), " (CoSData): ", what...);
+  };
+  if (s.batch_size() == 0) refuse("cos_data_param.batch_size must be given and positive");
+  if (s.top_size() != layer.top_size())
+    refuse("cos_data_param describes ", s.top_size(), " `top` and the layer has ", layer.top_size());
+  for (const caffe::CoSDataParameter::Top& top : s.top()) {
+    if (top.sample_num_axes() > 3) refuse("sample_num_axes must be at most 3; found ", top.sample_num_axes());
+    if (top.transpose() && top.sample_num_axes() != 1)
+      refuse("transpose needs sample_num_axes: 1; found ", top.sample_num_axes());
+  }
+}
+
 /// CaffeOnSpark's, whose program fills the blobs.
 void become_input(caffe::LayerParameter& layer) {
   const caffe::CoSDataParameter from = layer.cos_data_param();
@@ -54,10 +70,10 @@ void become_input(caffe::LayerParameter& layer) {
     const std::uint32_t lengths[] = {length(top.channels(), top.out_channels()),
                                      length(top.height(), top.out_height()),
                                      length(top.width(), top.out_width())};
-    const std::uint32_t axes = std::min(top.sample_num_axes(), 3u);
+    const std::uint32_t axes = top.sample_num_axes();
     shape.add_dim(from.batch_size());
     for (std::uint32_t axis = 0; axis < axes; ++axis) shape.add_dim(lengths[axis]);
-    if (top.transpose() && axes == 1) shape.mutable_dim()->SwapElements(0, 1);
+    if (top.transpose()) shape.mutable_dim()->SwapElements(0, 1);
   }
   layer.clear_cos_data_param();
   layer.set_type("Input");
@@ -380,6 +396,7 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
   for (caffe::LayerParameter& layer : *net.mutable_layer()) {
     const Become become = other_form(layer);
     if (become == nullptr) continue;
+    if (become == become_input) refuse_spark_data(layer, origin);
     if (become == become_input)
       warn(layer,
            " (CaffeOnSpark) is read as Input, whose blobs a program fills (Session::set_input): Banyan reads "

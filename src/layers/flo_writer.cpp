@@ -1,10 +1,12 @@
 // FLOWriter (FlowNet2): writes each sample of its input, N x 2 x H x W, as a file of optical flow (.flo): the
 // four bytes PIEH, width and height as 32-bit integers, and for each pixel, row by row, both channels as
 // 32-bit floats, all little-endian. The file is `file`, or, in `folder`, `prefix`, seven digits that count
-// passes from 0, of a batch of several samples their numbers as (000), `suffix` and .flo.
+// passes from 0, of a batch of several samples their numbers as (000), `suffix` and .flo. A folder that is
+// missing is made.
 #include <bit>
 #include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -50,6 +52,10 @@ class FloWriterLayer : public Layer {
     dispatch_float(inputs[0]->data.dtype(), "FLOWriter", [&]<class T>() {
       std::vector<T> values(static_cast<std::size_t>(shape.count()));
       copy_to_host(*pass.context, inputs[0]->data, values.data());
+      if (const std::string& folder = parameter_.writer_param().folder(); !folder.empty()) {
+        std::error_code error;  // a file that cannot be written then says so
+        std::filesystem::create_directories(folder, error);
+      }
       const std::int64_t pixels = shape.count(2);
       for (std::int64_t sample = 0; sample < shape[0]; ++sample) {
         std::string bytes = "PIEH";

@@ -123,8 +123,9 @@ class PriorBoxLayer : public Layer {
 
   void read_boxes() {
     const auto& s = settings();
-    if (s.min_size_size() + s.max_size_size() + s.aspect_ratio_size() > 0 || s.dense_faces())
-      refuse("width and height give the boxes: remove min_size, max_size, aspect_ratio and dense_faces");
+    if (s.min_size_size() + s.max_size_size() + s.aspect_ratio_size() > 0 || s.has_flip() || s.dense_faces())
+      refuse(
+          "width and height give the boxes: remove min_size, max_size, aspect_ratio, flip and dense_faces");
     if (s.width_size() != s.height_size())
       refuse("width is given ", s.width_size(), " times and height ", s.height_size(), "; expected as many");
     for (int i = 0; i < s.width_size(); ++i) {

@@ -27,7 +27,9 @@ void export_crop(const LayerExport& layer) {
   Integers axes, starts, ends;
   for (int axis = input.canonical_axis(s.axis()); axis < input.axes(); ++axis) {
     const auto given = static_cast<int>(axes.size());
-    const std::int64_t offset = s.offset_size() == 0 ? 0 : s.offset(s.offset_size() == 1 ? 0 : given);
+    const std::int64_t offset = s.center_align()       ? (input[axis] - output[axis]) / 2
+                                : s.offset_size() == 0 ? 0
+                                                       : s.offset(s.offset_size() == 1 ? 0 : given);
     axes.push_back(axis);
     starts.push_back(offset);
     ends.push_back(offset + output[axis]);

@@ -298,6 +298,18 @@ TEST(Dialects, DataOfSparkIsFilledByAProgram) {
       "dim: 3 dim: 5 dim: 8 } shape { dim: 4 } shape { dim: 7 dim: 4 } } }");
 }
 
+TEST(Dialects, DataOfSparkMustBeDescribed) {
+  for (const auto& [settings, part] : {std::pair{"batch_size: 0 top { }", "batch_size"},
+                                       {"batch_size: 2", "describes 0 `top`"},
+                                       {"batch_size: 2 top { sample_num_axes: 4 }", "at most 3"},
+                                       {"batch_size: 2 top { transpose: true }", "transpose"}})
+    expect_contains(
+        error_of([&] {
+          read_dialect(cat("layer { name: 'd' type: 'CoSData' top: 'a' cos_data_param { ", settings, " } }"));
+        }),
+        part);
+}
+
 TEST(Dialects, NvidiasEarlyNamesOfTransformations) {
   for (const std::string crop : {"var_sz_img_rand_crop", "var_sz_img_center_crop"})
     expect_layers(

@@ -228,15 +228,57 @@ TEST(Prototxt, EveryFieldThatIsGivenAgainIsToldOf) {
       "layer { name: 'a' name: 'b'\n name: 'c' pooling_param { stride: 1 stride_h: 2 stride_h: 3 } \n"
       "pooling_param { pad: 3 nested { } } type: 'Pooling' }",
       "n", net);
-  ASSERT_EQ(problems.texts.size(), 4u) << testing::PrintToString(problems.texts);
+  ASSERT_EQ(problems.texts.size(), 5u) << testing::PrintToString(problems.texts);
   const std::vector<std::string> expected = {
       "n:1:19: layer \"a\" (Pooling): \"name\" is given twice", "n:2:2: layer \"a\" (Pooling): \"name\"",
-      "n:2:50: layer \"a\" (Pooling): \"stride_h\"", "n:3:1: layer \"a\" (Pooling): \"pooling_param\""};
+      "n:2:50: layer \"a\" (Pooling): \"stride_h\"", "n:3:1: layer \"a\" (Pooling): \"pooling_param\"",
+      "n:3:24: layer \"a\" (Pooling): unknown field \"nested\""};
   for (std::size_t i = 0; i < expected.size(); ++i)
     EXPECT_EQ(problems.texts[i].find(expected[i]), 0u) << problems.texts[i];
   EXPECT_TRUE(problems.whole);
   EXPECT_FALSE(problems.lost);
-  EXPECT_EQ(net.layer(0).name(), "a");
+  EXPECT_EQ(net.layer(0).name(), "c");
+  EXPECT_EQ(net.layer(0).pooling_param().pad(0), 3u);
+  EXPECT_EQ(net.layer(0).pooling_param().stride(0), 1u);
+}
+
+TEST(Prototxt, SignsOfOtherLanguagesAreReadAsWhatTheyMean) {
+  caffe::NetParameter net;
+  const TextProblems problems = find_text_problems(
+      "// layer { name: 'no' }\nname = 'n' /* two\n lines { */ layer { name = \u201ca\"b\u201d } name:: 'm'",
+      "n", net);
+  EXPECT_TRUE(problems.whole);
+  EXPECT_EQ(net.layer(0).name(), "a\"b");
+  EXPECT_EQ(problems.texts.size(), 7u) << ::testing::PrintToString(problems.texts);
+  EXPECT_FALSE(find_text_problems("// layer { name: 'no' }\nname: 'n' # }", "n", net).lost);
+}
+
+TEST(Prototxt, AWordTooManyHidesNothing) {
+  caffe::NetParameter net;
+  const TextProblems problems = find_text_problems(
+      "name: 'n' hello\nlayer { name: 'a' there\n top: 'x' } world layer { name: 'b' nmae: 'c' }", "n", net);
+  ASSERT_EQ(problems.texts.size(), 4u) << ::testing::PrintToString(problems.texts);
+  expect_contains(problems.texts[0], "n:1:11: found \"hello\", which is neither a field nor a value");
+  expect_contains(problems.texts[1], "n:2:19: layer \"a\": found \"there\"");
+  expect_contains(problems.texts[2], "n:3:13: found \"world\"");
+  expect_contains(problems.texts[3], "\"nmae\"");
+  EXPECT_TRUE(problems.whole);
+  ASSERT_EQ(net.layer_size(), 2);
+  EXPECT_EQ(net.layer(0).top(0), "x");
+}
+
+TEST(Prototxt, ManyProblemsOfALargeFileEndBeforeLong) {
+  std::string large, unknown;
+  for (int i = 0; i < 20000; ++i)
+    large += cat("layer { name: \u201cl", i, "\u201d type: 'ReLU' top: 'x' }\n");
+  for (int i = 0; i < 20000; ++i) unknown += cat("layer { nmae: 'l", i, "' type: 'ReLU' top: 'x' }\n");
+  caffe::NetParameter net;
+  const TextProblems of_large = find_text_problems(large, "n", net);
+  EXPECT_FALSE(of_large.whole);
+  EXPECT_LT(of_large.texts.size(), 60u);
+  const TextProblems of_unknown = find_text_problems(unknown, "n", net);
+  expect_contains(of_unknown.texts.back(), " further unknown fields");
+  EXPECT_EQ(of_unknown.texts, of_unknown.unknown_fields);
 }
 
 TEST(Prototxt, TextsBetweenOtherQuotationMarksAreRead) {

@@ -296,8 +296,10 @@ TEST(UpgradeV1, EverySettingHasAFieldInTheCurrentLayer) {
 }
 
 TEST(UpgradeV1, MixedFormatsAreAnError) {
-  expect_contains(upgrade_error("layers { name: 'a' type: RELU } layer { name: 'b' }"), "mixes `layers`");
-  expect_contains(upgrade_error("layers { layer { type: 'relu' } } layer { name: 'b' }"), "mixes `layers`");
+  expect_contains(upgrade_error("layers { name: 'a' type: RELU } layer { name: 'b' }"),
+                  "mixes 1 `layers` and 1 `layer`");
+  expect_contains(upgrade_error("layers { layer { type: 'relu' } } layer { name: 'b' }"),
+                  "mixes 1 `layers` and 1 `layer`");
 }
 
 TEST(UpgradeInputs, BecomeOneLayerInFront) {

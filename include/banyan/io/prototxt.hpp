@@ -45,10 +45,10 @@ struct TextProblems {
   std::set<std::pair<std::string, std::string>> guessed_layers;
   bool guessed_elsewhere = false;  ///< such a value is outside of layers
 };
-/// Everything wrong with the text, not the first thing only; `message` gets what can be read of it. Unknown
-/// fields, those given again, and up to a brace or the end of its line what belongs nowhere are passed over,
-/// unknown values and those of the wrong kind replaced by the ones that were probably meant; at any other
-/// problem, and at too many of these, the reading ends.
+/// Everything wrong with the text, not the first thing only; `message` gets what can be read of it (of a
+/// field given again the last value, of such a block both). Unknown fields, and up to a brace or the end of
+/// its line what belongs nowhere, are passed over, unknown values and those of the wrong kind replaced by the
+/// ones that were probably meant; at any other problem, and at too many of these, the reading ends.
 TextProblems find_text_problems(std::string_view text, const std::string& origin,
                                 google::protobuf::Message& message);
 

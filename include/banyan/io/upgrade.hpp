@@ -25,9 +25,10 @@ caffe::NetParameter upgrade_data_transform(caffe::NetParameter net);
 caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origin);
 /// `type: "SOFTMAX"` in a `layer` becomes "Softmax".
 caffe::NetParameter upgrade_type_names(caffe::NetParameter net);
-/// convolution3d_param and pooling3d_param (C3D) become convolution_param and pooling_param, and a
-/// softmaxloss_param (DeepLab) with an ignore_label becomes a loss_param with it; var_sz_img_* (NVIDIA)
-/// become img_rand_resize_* and crop_size, bnhk_param (CaffeMex) bn_param and lrn_map_param lrn_param.
+/// convolution3d_param and pooling3d_param (C3D), and pooling_3d_param, become convolution_param and
+/// pooling_param, and a softmaxloss_param (DeepLab) with an ignore_label becomes a loss_param with it;
+/// var_sz_img_* (NVIDIA) become img_rand_resize_* and crop_size, bnhk_param (CaffeMex) bn_param and
+/// lrn_map_param lrn_param.
 caffe::NetParameter upgrade_messages(caffe::NetParameter net, const std::string& origin);
 /// What 3-D branches call lengths on the first of three spatial axes (kernel_depth, temporal_stride,
 /// kernel_d; kernel_shape { dim: 3 dim: 3 dim: 3 }) becomes kernel_size: [3, 3, 3] and so on, and their types
@@ -42,8 +43,10 @@ void refuse_fusions(const caffe::NetParameter& net, const std::string& origin);
 /// `relu: true` of a Convolution, Eltwise or BatchNorm (Intel; in BVLC's opencl branch fused_relu, and
 /// fuse_type: FUSED_CONV_RELU of a Convolution) becomes an in-place ReLU layer after it.
 caffe::NetParameter upgrade_fused_relu(caffe::NetParameter net);
-/// Types of branches that compute what a layer here computes become it: ReLU6 a Clip, BNHK (CaffeMex) a BN,
-/// LRNMap (LRN_MAP of 2014) an LRN with norm_region: WITHIN_CHANNEL, CuDNNConvolution and
+/// Types of branches that compute what a layer here computes become it: PriorBoxClustered (OpenVINO) a
+/// PriorBox, CoSData (CaffeOnSpark) an Input, a SoftmaxWithLoss with three inputs a WeightedSoftmaxWithLoss,
+/// both with a warning, ConvolutionData and InnerProductAll the plain layers, ReLU6 a Clip, BNHK (CaffeMex) a
+/// BN, LRNMap (LRN_MAP of 2014) an LRN with norm_region: WITHIN_CHANNEL, CuDNNConvolution and
 /// CuDNNDeconvolution (makefile/frcnn), Norm and L2Normalize a Normalize, AutoCrop (RCF) a Crop with
 /// automatic_offset, SimpleCrop one without offset, RandVec a DummyData, an Eltwise with one input a Power,
 /// MultiLabelImageData an ImageData with label_dim, EltwiseAccuracy (DeconvNet) an Accuracy, MatWrite

@@ -406,7 +406,10 @@ bool make_current(CheckedSource& source, Findings& findings) {
   const std::size_t before = findings.problems().size();
   unmix_formats(source, findings);
   const auto step = [&](caffe::NetParameter& net) { io::upgrade_net(net, source.origin); };
-  if (!upgrade(source.net, source.origin, findings, step)) return false;
+  if (!upgrade(source.net, source.origin, findings, step)) {
+    findings.leave_open();
+    return false;
+  }
   source.text_has_problems = source.text_has_problems || findings.problems().size() > before;
   drop_wrong_rules(source.net, source.origin, findings);
   return true;

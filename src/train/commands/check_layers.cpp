@@ -367,11 +367,11 @@ CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& 
     Findings again = findings;
     CheckedLayers of_any = LayerCheck(net, source, options, again, checked.guessed).run();
     if (again.problems().size() < first.problems().size()) {
-      const std::string blob = *checked.guessed.begin();
-      again.note(cat(source.origin, ": the shape of ", quoted(blob),
-                     " is not known here; --shape='BLOB:N,C,H,W;", blob,
-                     ":N,C,H,W' gives it with that of its layer's first blob; with one number for each "
-                     "sample this would be wrong: ",
+      std::vector<std::string> blobs;
+      for (const std::string& blob : checked.guessed) blobs.push_back(quoted(blob));
+      again.note(cat(source.origin, ": the shape of ", join(blobs, ", ", " and "),
+                     " is not known here; --shape can give it (BLOB:N,C,H,W;...) with that of the layer's "
+                     "first blob; with one number for each sample this would be wrong: ",
                      in_file(first_gone(first, again), source.origin)));
       first = std::move(again);
       checked = std::move(of_any);
