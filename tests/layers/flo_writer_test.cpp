@@ -48,7 +48,12 @@ TEST(FloWriter, WritesEverySampleOfEveryPass) {
   one.forward();
   EXPECT_EQ(flow_of(folder + "/one.flo"), (std::vector<float>{1, 1, 4, 5}));
   std::filesystem::remove_all(folder);
-  EXPECT_THROW(bench.forward(), Error) << "the folder is gone";
+  bench.forward();
+  EXPECT_TRUE(std::filesystem::exists(folder + "/a-0000002(000)_b.flo")) << "the folder is made again";
+  std::filesystem::remove_all(folder);
+  io::write_file(folder, "a file");
+  EXPECT_THROW(bench.forward(), Error);
+  std::filesystem::remove(folder);
 }
 
 TEST(FloWriter, RefusesWhatIsNoFlow) {
