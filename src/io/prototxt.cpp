@@ -228,7 +228,7 @@ TextProblems find_text_problems(std::string_view text, const std::string& origin
       if (again && may_go_on && found.back().offset == error.offset) {
         // What was read there is not right either, of which nothing more is to be said.
         const TextSpan place = stray_at(read.text, error.offset);
-        if (place.begin < place.end) {
+        if (place.begin < place.end && ++stray <= kMostStray) {
           rest.replace(place, " ");
           problems.lost = true;
           done = false;
