@@ -57,6 +57,10 @@ class VertexNumbers {
   std::vector<std::int32_t> keys_, slots_;
 };
 
+/// To a multiple of 2^-32, so that sums are exact: on a border of simplices, where the pixels of an image may
+/// lie, rounding must not decide.
+double in_steps(double along) { return std::ldexp(std::round(std::ldexp(along, 32)), -32); }
+
 }  // namespace
 
 Permutohedral::Permutohedral(const std::vector<double>& features, int dimensions, int threads)
@@ -87,7 +91,7 @@ void Permutohedral::place(const double* feature, std::int32_t* keys, double* wei
   const double spread = number * std::sqrt(2.0 / 3.0);
   double sum = 0;
   for (int i = dimensions_; i >= 0; --i) {
-    const double along = i > 0 ? feature[i - 1] * spread / std::sqrt(i * (i + 1.0)) : 0;
+    const double along = i > 0 ? in_steps(feature[i - 1] * spread / std::sqrt(i * (i + 1.0))) : 0;
     const double coordinate = sum - i * along;
     sum += along;
     const double nearest = std::round(coordinate / number);
