@@ -1,7 +1,9 @@
 #include "layers/boxes.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 namespace banyan {
 namespace {
@@ -38,7 +40,13 @@ std::vector<int> suppress(const std::vector<Box>& boxes, const std::vector<int>&
 
 namespace {
 
-double key(double score) { return std::isnan(score) ? -HUGE_VAL : score; }
+/// To 20 bits after the first: what differs less does so by rounding, which is not the same in f32 for every
+/// number of devices, nor for every place of an image.
+double key(double score) {
+  if (std::isnan(score)) return -HUGE_VAL;
+  constexpr std::uint64_t kRest = (std::uint64_t{1} << 32) - 1;
+  return std::bit_cast<double>((std::bit_cast<std::uint64_t>(score) + kRest / 2 + 1) & ~kRest);
+}
 
 }  // namespace
 

@@ -89,6 +89,9 @@ TEST(Suppression, ComparesWithOneBoxIfAsked) {
 TEST(Scores, AreOrderedWithNanLast) {
   const double nan = std::nan("");
   EXPECT_EQ(by_score({0, 1, 2, 3, 4}, {0.5, nan, 0.75, 0.5, -1}), (std::vector<int>{2, 0, 3, 4, 1}));
+  // Rounding decides nothing: neither that of f32 nor that of f64.
+  EXPECT_EQ(by_score({0, 1, 2, 3}, {0.5, 0.5 + 1e-7, -3, -3 + 1e-15}), (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(by_score({0, 1, 2, 3}, {0.5, 0.5 + 2e-6, -3, -3 + 1e-5}), (std::vector<int>{1, 0, 3, 2}));
 }
 
 TEST(BoxCodes, AreUndoneByDecoding) {
