@@ -131,6 +131,11 @@ check_shards() {  # [ctest options]
   grep -A 1 ': Skipped$' build/release/Testing/Temporary/LastTest.log | sed -n "s|^$root/||; /: Skipped\$/{N;s/: Skipped\n/: /p}" | sort | uniq -c || true
 }
 
+# A minute of damaged files for each of these readers, so many at a time. Inputs that show a fault are left in the folder.
+damage_files() {  # preset jobs targets
+  (cd "build/$1" && xargs -P "$2" -n 1 bin/fuzz --mutations=1000000 --seconds=60 <<<"$3")
+}
+
 check_format() {
   say "Format"
   if ! command -v clang-format >/dev/null; then
@@ -183,12 +188,11 @@ case $what in
   fuzz)
     build asan fuzz
     say "Tests: fuzz"
-    cd build/asan  # inputs that show a fault are left there
-    targets=$(bin/fuzz --list | cut -d ' ' -f 1 | grep -E -- "${regex:-.}") || {
+    targets=$(build/asan/bin/fuzz --list | cut -d ' ' -f 1 | grep -E -- "${regex:-.}") || {
       echo "run_tests: no target of fuzz matches $regex" >&2
       exit 2
     }
-    xargs -P "$cores" -n 1 bin/fuzz --mutations=1000000 --seconds=60 <<<"$targets"
+    damage_files asan "$cores" "$targets"
     ;;
   random_nets)
     build release test_net
@@ -253,8 +257,7 @@ case $what in
     fi
     if [ -z "$asan" ] && [ -z "$regex" ]; then
       say "Tests: fuzz, without AddressSanitizer"
-      targets=$(build/release/bin/fuzz --list | cut -d ' ' -f 1)
-      (cd build/release && xargs -P $((6 * cores + 1)) -n 1 bin/fuzz --mutations=1000000 --seconds=60 <<<"$targets")
+      damage_files release $((6 * cores + 1)) "$(build/release/bin/fuzz --list | cut -d ' ' -f 1)"
     fi
     if [ -n "$asan" ]; then
       # shellcheck disable=SC2086

@@ -213,16 +213,15 @@ std::vector<Complaint> Complaints::warnings(std::size_t most) {
   std::map<std::size_t, std::size_t> lines;  // by layers of such types: the warning about them
   std::set<std::size_t> lists;               // those of them that end with a list of fields
   std::set<std::size_t> unclosed;            // layers in which others are
-  const std::size_t readable =
-      std::max<std::size_t>(20, kMostSearched / std::max<std::size_t>(1, text_.size()));
-  std::size_t looked_at = 0;
+  std::size_t placed = 0;
   for (const Raw& raw : raw_warnings_) {
     if (warnings.size() == most) break;
-    if (looked_at++ == readable) {
-      warnings.push_back({Complaint::Kind::other, text_.size(),
-                          cat(origin_, ": ", raw_warnings_.size() - readable, " further unknown fields")});
+    if (placed == most_placed()) {
+      const std::size_t rest = raw_warnings_.size() - placed;
+      warnings.push_back({text_.size(), cat(origin_, ": ", rest, " further unknown fields")});
       break;
     }
+    ++placed;
     Complaint next = reworded(raw.line, raw.column, raw.message);
     if (unclosed_ && !unclosed.insert(layer_around().begin).second) continue;
     if (missing_type_ == kUnknownV1Type) continue;  // the type is an error already
@@ -246,27 +245,35 @@ std::vector<Complaint> Complaints::warnings(std::size_t most) {
   return warnings;
 }
 
+/// Of how many complaints the places are told: to find one reads the text several times.
+std::size_t Complaints::most_placed() const {
+  return std::max<std::size_t>(20, kMostSearched / std::max<std::size_t>(1, text_.size()));
+}
+
 std::vector<Complaint> Complaints::given_again() {
   std::vector<Complaint> complaints;
   std::set<std::pair<std::size_t, std::string>> given;  // by where the block begins
+  std::size_t rest = 0;
   for_each_field(text_, [&](const std::vector<TextBlock>& path, std::string_view name, std::size_t offset) {
     const pb::Descriptor* type = message_of(root_, path);
     const pb::FieldDescriptor* field = type == nullptr ? nullptr : type->FindFieldByName(std::string(name));
     if (field == nullptr || field->is_repeated()) return;
     if (given.emplace(path.empty() ? 0 : path.back().begin, name).second) return;
-    const std::string_view before = text_.substr(0, offset);
-    const std::size_t line_begin = before.rfind('\n') + 1;  // npos + 1 is 0
-    at_ = {static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n')), offset,
-           offset - line_begin};
-    complaints.push_back({Complaint::Kind::other, offset, with_place(about_given_again(std::string(name)))});
+    if (complaints.size() == most_placed()) {
+      ++rest;
+      return;
+    }
+    at_ = position_of(text_, offset);
+    complaints.push_back({offset, with_place(about_given_again(std::string(name)))});
   });
+  if (rest > 0) complaints.push_back({text_.size(), cat(origin_, ": ", rest, " further fields given twice")});
   return complaints;
 }
 
 Complaint Complaints::reworded(int line, int column, const std::string& message) {
   at_ = locate(text_, line, column);
   const std::string words = in_words(message);
-  return {kind_, at_.offset, with_place(words)};
+  return {at_.offset, with_place(words)};
 }
 
 /// Within a layer, its name and type come first, but for a type that stands in for an unknown one.
@@ -289,7 +296,6 @@ std::string Complaints::with_place(const std::string& words) const {
 }
 
 std::string Complaints::in_words(const std::string& message) {
-  kind_ = Complaint::Kind::other;
   unclosed_ = false;
   missing_type_.clear();
   if (message.find("has no field named") != std::string::npos) {
@@ -310,25 +316,21 @@ std::string Complaints::in_words(const std::string& message) {
     wrong_value(message);  // what follows is read
     return cat("`layers` is the old format, which has no ", quoted(type, 60), ": write `layer`");
   }
+  if (message.starts_with("String literals cannot cross") ||
+      message.starts_with("Unexpected end of string")) {
+    const std::size_t end = at_.offset;
+    at_ = position_of(text_, string_before(text_, end).begin);
+    stand_in_ = {{end, end}, std::string(text_.substr(at_.offset, 1)), true};
+    return "the string does not end in its line: a quotation mark is missing";
+  }
+  if (const TextSpan decimals = decimals_after_comma(); decimals.begin < decimals.end) {
+    at_ = position_of(text_, decimals.begin);
+    stand_in_ = {decimals, cat(".", text_.substr(at_.offset + 1, decimals.end - at_.offset - 1)), false};
+    return "found a comma in a number: its decimals stand after a point";
+  }
   const bool is_ascii = !message.starts_with("Interpreting non ascii codepoint");
   std::string words = !is_ascii ? not_ascii() : is_about_value(message) ? wrong_value(message) : message;
-  if (stand_in_.text.empty()) {
-    const TextSpan stray = stray_word(message);
-    stand_in_.place = stray;
-    if (stray.begin < stray.end) {
-      const std::string word(text_.substr(stray.begin, stray.end - stray.begin));
-      at_ = move_to_name(text_, at_, word);
-      words = cat("found ", quoted(word, 60), ", which is neither a field nor a value");
-    } else {
-      stand_in_.place = stray_at(text_, at_.offset);
-    }
-    if (stand_in_.place.begin < stand_in_.place.end) {
-      const std::string_view at = text_.substr(at_.offset);
-      const bool comment = at.starts_with("//") || at.starts_with("/*");
-      stand_in_.text = " ";
-      if (!comment) kind_ = Complaint::Kind::stray;
-    }
-  }
+  if (stand_in_.text.empty()) words = stray(message, words);
   const std::size_t got = words.find(", got: ");
   while (got == std::string::npos && !words.empty() && words.back() == '.') words.pop_back();
   if (got != std::string::npos) {
@@ -338,6 +340,48 @@ std::string Complaints::in_words(const std::string& message) {
   }
   words[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(words[0])));
   return words;
+}
+
+/// Finds what is passed over where no value is read in another one's place; a comment of C++ is none that
+/// says anything. Returns what is wrong.
+std::string Complaints::stray(const std::string& message, const std::string& words) {
+  TextSpan place = stray_word(message);
+  const bool is_word = place.begin < place.end;
+  if (!is_word) place = stray_at(text_, at_.offset);
+  if (place.begin == place.end) return words;
+  const std::string_view found = text_.substr(place.begin, place.end - place.begin);
+  stand_in_ = {place, " ", false, !found.starts_with("//") && !found.starts_with("/*")};
+  if (!is_word) return words;
+  at_ = position_of(text_, place.begin);
+  return cat("found ", quoted(std::string(found), 60), ", which is neither a field nor a value");
+}
+
+/// `,5` of `0,5` where a field takes one number, which may be no whole one. The parser may have read on to
+/// what follows.
+TextSpan Complaints::decimals_after_comma() const {
+  const auto is_digit = [&](std::size_t at) {
+    return at < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at])) != 0;
+  };
+  const std::size_t first = is_digit(at_.offset) ? at_.offset : word_before(text_, at_.offset).begin;
+  if (first < 2 || !is_digit(first) || text_[first - 1] != ',') return {};
+  const TextValue whole = value_at(text_, first - 2);
+  const pb::FieldDescriptor* field = field_of(whole);
+  const bool one_number =
+      field != nullptr && !field->is_repeated() &&
+      (field->cpp_type() == pb::FieldDescriptor::CPPTYPE_FLOAT ||
+       field->cpp_type() == pb::FieldDescriptor::CPPTYPE_DOUBLE) &&
+      is_number<std::int32_t>(std::string(text_.substr(whole.span.begin, first - 1 - whole.span.begin)));
+  if (!one_number) return {};
+  std::size_t end = first;
+  while (is_digit(end)) ++end;
+  return {first - 1, end};
+}
+
+/// nullptr if the value has none, or one that is not known.
+const pb::FieldDescriptor* Complaints::field_of(const TextValue& value) const {
+  const pb::Descriptor* type =
+      value.field.empty() ? nullptr : message_of(root_, blocks_around(text_, value.span.begin));
+  return type == nullptr ? nullptr : type->FindFieldByName(value.field);
 }
 
 /// Before the place where the parser expects what follows a name: a word that names no field there.
@@ -383,9 +427,7 @@ std::string Complaints::wrong_value(const std::string& message) {
   const bool invalid = message.starts_with("Invalid value");
   if (invalid) at_ = move_to_name(text_, at_, quoted_part(message, 1));
   const TextValue value = value_at(text_, at_.offset);
-  const pb::Descriptor* type =
-      value.field.empty() ? nullptr : message_of(root_, blocks_around(text_, value.span.begin));
-  const pb::FieldDescriptor* field = type == nullptr ? nullptr : type->FindFieldByName(value.field);
+  const pb::FieldDescriptor* field = field_of(value);
   if (field == nullptr) return message;
   const std::string written(text_.substr(value.span.begin, value.span.end - value.span.begin));
   stand_in_ = stand_in_for(*field, written);
@@ -399,6 +441,8 @@ std::string Complaints::wrong_value(const std::string& message) {
   else if (!value.has_colon)
     stand_in_.text.insert(0, ": ");
   if (written.empty()) stand_in_.text += ' ';
+  if (message.starts_with("Expected \"{\"") && written.empty() && closes_more_than_opens(text_))
+    stand_in_ = {value.span, "{ ", false};
   if (text_.substr(value.span.begin).starts_with(':'))  // one too many
     stand_in_ = {{value.span.begin, value.span.begin + 1}, " ", false};
   constexpr std::string_view kWord = "Expected identifier", kTruth = "Expected true or false";

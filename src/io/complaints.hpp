@@ -22,7 +22,6 @@ bool is_layer(const google::protobuf::Descriptor& type);
 constexpr int kDeepestNesting = 64;  ///< of blocks; a legal message nests 8 levels (solver, net, layer, ...)
 
 struct Complaint {
-  enum class Kind : std::uint8_t { stray, other } kind;  // stray: it belongs nowhere
   std::size_t offset;
   std::string text;  // `file:line:column: complaint`
 };
@@ -32,6 +31,7 @@ struct StandIn {
   TextSpan place;
   std::string text;      ///< "" if there is none
   bool guessed = false;  ///< nothing tells which value is meant
+  bool stray = false;    ///< it belongs nowhere, and nothing is read in its place
 };
 
 /// `text`, `root` (the message that it describes), `origin` (its file) and `added` (what the file does not
@@ -47,12 +47,12 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   void AddWarning(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override;
   /// The first, at which the parser ends; nothing if there is none.
   const std::optional<Complaint>& error() const { return error_; }
-  /// The first `most` of them. Of a type that is not here all is said once, then its fields are listed by
-  /// layers.
+  /// The first `most` of them; of very many in a large text some are only counted. Of a type that is not here
+  /// all is said once, then its fields are listed by layers.
   std::vector<Complaint> warnings(std::size_t most = std::string::npos);
   /// Layers, by name and current type, of which the warnings say that their type is not here.
   const std::set<std::pair<std::string, std::string>>& told_layers() const { return told_layers_; }
-  /// Of each field that is given again where it can be given once, in what is read.
+  /// Of fields that are given again where they can be given once, in what is read.
   std::vector<Complaint> given_again();
   /// For the error.
   const StandIn& stand_in() const { return stand_in_; }
@@ -63,11 +63,15 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   Complaint reworded(int line, int column, const std::string& message);
   std::string with_place(const std::string& words) const;
   std::string in_words(const std::string& message);
+  std::string stray(const std::string& message, const std::string& words);
+  TextSpan decimals_after_comma() const;
   TextSpan stray_word(const std::string& message) const;
+  const google::protobuf::FieldDescriptor* field_of(const TextValue& value) const;
   std::string not_ascii();
   std::string type_of_new_format(const std::string& message) const;
   std::string unknown_field(const std::string& type_name, const std::string& field);
   std::string missing_type(const std::string& field);
+  std::size_t most_placed() const;
   TextBlock layer_around() const;
   std::string type_around() const;
   std::string wrong_value(const std::string& message);
@@ -78,7 +82,6 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   const std::string& origin_;
   const std::vector<TextSpan>& added_;
   TextPosition at_;
-  Complaint::Kind kind_ = Complaint::Kind::other;
   struct Raw {
     int line, column;
     std::string message;

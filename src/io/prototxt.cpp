@@ -220,7 +220,6 @@ TextProblems find_text_problems(std::string_view text, const std::string& origin
     if (complaints.error()) {
       Complaint error = *complaints.error();
       const StandIn& stand_in = complaints.stand_in();
-      const bool is_stray = error.kind == Complaint::Kind::stray;
       const bool again = !found.empty() && found.back().offset >= error.offset;
       ++replaced;
       const bool may_go_on =
@@ -236,14 +235,14 @@ TextProblems find_text_problems(std::string_view text, const std::string& origin
         }
       }
       const bool mended =
-          !stand_in.text.empty() && !again && (!is_stray || ++stray <= kMostStray) && may_go_on;
+          !stand_in.text.empty() && !again && (!stand_in.stray || ++stray <= kMostStray) && may_go_on;
       if (mended) rest.replace(stand_in.place, stand_in.text);
       if (mended && stand_in.guessed) {
         const bool in_layer = !complaints.layer_of_error().second.empty();
         if (in_layer) problems.guessed_layers.insert(complaints.layer_of_error());
         problems.guessed_elsewhere = problems.guessed_elsewhere || !in_layer;
       }
-      problems.lost = problems.lost || is_stray;
+      problems.lost = problems.lost || stand_in.stray;
       problems.whole = mended;
       if (!mended) error.text += "; nothing after this place has been read";
       done = !mended;
@@ -252,7 +251,7 @@ TextProblems find_text_problems(std::string_view text, const std::string& origin
       bad_input(origin, ": not a readable ", message.GetDescriptor()->name());
     }
     if (!done) continue;
-    const std::size_t end = problems.whole ? read.text.size() : found.back().offset;
+    const std::size_t end = problems.whole ? std::string::npos : found.back().offset;
     for (Complaint& doubled : complaints.given_again())
       if (doubled.offset < end) found.push_back(std::move(doubled));
     const std::vector<Complaint> unknown_fields = complaints.warnings();

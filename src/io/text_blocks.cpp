@@ -104,6 +104,21 @@ std::size_t end_of_value(std::string_view text, std::size_t begin) {
 
 }  // namespace
 
+TextPosition position_of(std::string_view text, std::size_t offset) {
+  const std::string_view before = text.substr(0, offset);
+  const auto line = static_cast<std::size_t>(std::count(before.begin(), before.end(), '\n'));
+  return {line, offset, offset - (before.rfind('\n') + 1)};  // npos + 1 is 0
+}
+
+bool closes_more_than_opens(std::string_view text) {
+  Tokens tokens(text, 0);
+  Token token;
+  std::int64_t open = 0;
+  while (tokens.next(token))
+    open += token.kind == Token::Kind::open ? 1 : token.kind == Token::Kind::close ? -1 : 0;
+  return open < 0;
+}
+
 TextPosition locate(std::string_view text, int line, int column) {
   TextPosition at;
   while (at.line < static_cast<std::size_t>(std::max(line, 0))) {
@@ -126,13 +141,7 @@ TextPosition move_to_name(std::string_view text, TextPosition at, std::string_vi
   while (tokens.next(token) && token.begin <= at.offset)
     if (token.kind == Token::Kind::word && token.value == name) found = token.begin;
   if (found == std::string_view::npos) return at;
-  TextPosition moved;
-  moved.offset = found;
-  moved.line =
-      static_cast<std::size_t>(std::count(text.begin(), text.begin() + static_cast<long>(found), '\n'));
-  const std::size_t newline = found == 0 ? std::string_view::npos : text.rfind('\n', found - 1);
-  moved.column = newline == std::string_view::npos ? found : found - newline - 1;
-  return moved;
+  return position_of(text, found);
 }
 
 std::vector<TextBlock> blocks_around(std::string_view text, std::size_t offset) {
@@ -193,6 +202,15 @@ TextSpan word_before(std::string_view text, std::size_t offset) {
   Token token, before;
   while (tokens.next(token) && token.begin < offset) before = token;
   return before.kind == Token::Kind::word ? TextSpan{before.begin, before.end} : TextSpan();
+}
+
+TextSpan string_before(std::string_view text, std::size_t offset) {
+  Tokens tokens(text, 0);
+  Token token;
+  TextSpan found;
+  while (tokens.next(token) && token.begin < offset)
+    if (token.kind == Token::Kind::text) found = {token.begin, token.end};
+  return found;
 }
 
 TextSpan stray_at(std::string_view text, std::size_t offset) {
@@ -262,11 +280,16 @@ std::vector<std::size_t> field_separators(std::string_view text) {
   std::vector<std::size_t> places;
   std::vector<bool> lists;  // of what is open: is it a list of values?
   Tokens tokens(text, 0);
-  Token token, before;
+  Token token, before, ended;                 // ended: before places.back()
   bool after_value = false, pending = false;  // pending: places.back() is followed by this token
+  const auto is_number = [](const Token& one) {
+    return one.kind == Token::Kind::word && one.value.front() >= '0' && one.value.front() <= '9';
+  };
   while (tokens.next(token)) {
-    // A text after a text would be its continuation.
-    if (std::exchange(pending, false) && token.kind == Token::Kind::text) places.pop_back();
+    // A text after a text would be its continuation; a number after a number may be its decimals.
+    const bool both_texts = token.kind == Token::Kind::text && ended.kind == Token::Kind::text;
+    if (std::exchange(pending, false) && (both_texts || (is_number(token) && is_number(ended))))
+      places.pop_back();
     const char sign = token.kind == Token::Kind::other ? token.value.front() : '\0';
     const bool opens = token.kind == Token::Kind::open || sign == '[';
     if (opens) lists.push_back(sign == '[');
@@ -274,7 +297,8 @@ std::vector<std::size_t> field_separators(std::string_view text) {
     const bool separator = sign == ',' || sign == ';';
     if (separator && after_value && (lists.empty() || !lists.back())) {
       places.push_back(token.begin);
-      pending = before.kind == Token::Kind::text;
+      ended = before;
+      pending = true;
     }
     after_value = !opens && !separator && sign != ':';
     before = token;

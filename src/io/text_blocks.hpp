@@ -14,6 +14,11 @@ struct TextPosition {
   std::size_t column = 0;  // bytes from the beginning of the line
 };
 
+TextPosition position_of(std::string_view text, std::size_t offset);
+
+/// Of braces.
+bool closes_more_than_opens(std::string_view text);
+
 /// Where the tokenizer's line and column are in the text. It counts a tab as a step to the next multiple
 /// of 8.
 TextPosition locate(std::string_view text, int line, int column);
@@ -47,6 +52,9 @@ void for_each_field(
 /// The word before `offset`, after which only blanks and comments come; empty if there is none.
 TextSpan word_before(std::string_view text, std::size_t offset);
 
+/// The last string that begins before `offset`; it ends with its line at the latest.
+TextSpan string_before(std::string_view text, std::size_t offset);
+
 /// What is there and on the rest of its line, up to a brace or bracket; a `]`, and a closing brace of no
 /// block, alone; a comment of C++ whole. Empty at the end of the text and at other braces.
 TextSpan stray_at(std::string_view text, std::size_t offset);
@@ -62,7 +70,7 @@ bool has_field(std::string_view text, const TextBlock& block, const std::vector<
 std::vector<TextBlock> blocks_named(std::string_view text, const std::vector<std::string>& names);
 
 /// Where fields end with a comma or a semicolon, as they may; not those between the values of a list, nor
-/// between two texts, which would be one text without it.
+/// between two texts, which would be one text without it, nor between two numbers.
 std::vector<std::size_t> field_separators(std::string_view text);
 
 /// A value as it is written, right or wrong.

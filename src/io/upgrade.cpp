@@ -324,12 +324,15 @@ caffe::NetParameter upgrade_data_transform(caffe::NetParameter net) {
 
 bool needs_v1_upgrade(const caffe::NetParameter& net) { return net.layers_size() > 0; }
 
-caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origin) {
-  if (!needs_v1_upgrade(net)) return net;
-  if (net.layer_size() > 0) {
+void refuse_mixed_formats(const caffe::NetParameter& net, const std::string& origin) {
+  if (net.layers_size() > 0 && net.layer_size() > 0)
     bad_input(origin, ": the net mixes ", net.layers_size(), " `layers` and ", net.layer_size(),
               " `layer`; use one of the two formats");
-  }
+}
+
+caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origin) {
+  if (!needs_v1_upgrade(net)) return net;
+  refuse_mixed_formats(net, origin);
   for (V1LayerParameter& layer : *net.mutable_layers()) *net.add_layer() = upgrade_layer(layer, origin);
   net.clear_layers();
   return net;

@@ -396,11 +396,12 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
   for (caffe::LayerParameter& layer : *net.mutable_layer()) {
     const Become become = other_form(layer);
     if (become == nullptr) continue;
-    if (become == become_input) refuse_spark_data(layer, origin);
-    if (become == become_input)
+    if (become == become_input) {
+      refuse_spark_data(layer, origin);
       warn(layer,
            " (CaffeOnSpark) is read as Input, whose blobs a program fills (Session::set_input): Banyan reads "
            "nothing from Spark");
+    }
     if (become == become_silence)
       warn(layer, ": Banyan writes no files of MATLAB; what it reads is not written");
     const bool of_hed = become == become_image_seg_data && !layer.image_data_param().has_normalize();

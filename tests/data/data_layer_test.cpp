@@ -257,6 +257,8 @@ TEST_F(DataLayer, BadSettingsAreNamed) {
   EXPECT_THAT(message(data_text(path("db"), 0)), HasSubstr("data_param.batch_size must be positive"));
   EXPECT_THAT(message("name: 'd' type: 'Data' top: 'x' data_param { batch_size: 2 backend: LMDB }"),
               HasSubstr("data_param.source is missing"));
+  EXPECT_THAT(message("name: 'd' type: 'Data' top: 'x' input_param { shape { dim: 2 } }"),
+              HasSubstr("data_param.source is missing; input_param is a setting of layers of type Input"));
   const std::string data = "name: 'd' type: 'Data' top: 'x' data_param { source: 'y' batch_size: 2 ";
   EXPECT_THAT(message(data + "mining_hard_param { } }"),
               HasSubstr("mining_hard_param is not supported: no description says how"));

@@ -412,6 +412,7 @@ TEST(Dialects, TheirUnknownFieldsAreTheOnlyProblem) {
                   }),
                   "layer \"p\" (XCLProgram): unknown field \"xcl_param\" in LayerParameter");
   EXPECT_TRUE(is_read_as_another("ReLU6"));
+  EXPECT_TRUE(is_read_as_another("Pooling3D"));
   EXPECT_FALSE(is_read_as_another("ReLU"));
 }
 

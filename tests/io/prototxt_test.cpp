@@ -182,9 +182,8 @@ TEST(Prototxt, ATypeOfTheNewFormatDoesNotEndTheReading) {
 
 TEST(Prototxt, WhatCannotBePassedOverEndsTheReading) {
   caffe::NetParameter net;
-  for (const char* text :
-       {"layer { { name: 'a' } }", "layer { top: 'a' type:", "layer { top: 'a\n' }", "layer { name: 'a'",
-        "layer { pooling_param { stride: { }", "layer { name: 'a' name"}) {
+  for (const char* text : {"layer { { name: 'a' } }", "layer { top: 'a' type:", "layer { name: 'a'",
+                           "layer { pooling_param { stride: { }", "layer { name: 'a' name"}) {
     const TextProblems problems = find_text_problems(text, "n", net);
     EXPECT_FALSE(problems.whole) << text;
     expect_contains(problems.texts.back(), "; nothing after this place has been read");
@@ -267,12 +266,64 @@ TEST(Prototxt, AWordTooManyHidesNothing) {
   EXPECT_EQ(net.layer(0).top(0), "x");
 }
 
+TEST(Prototxt, StringsThatDoNotEndEndWithTheirLine) {
+  caffe::NetParameter net;
+  const TextProblems problems =
+      find_text_problems("layer { name: 'a' top: 'x }\n}\nlayer { name: \"b\n nmae: 'c' } # \"", "n", net);
+  ASSERT_EQ(problems.texts.size(), 3u) << ::testing::PrintToString(problems.texts);
+  expect_contains(problems.texts[0],
+                  "n:1:24: layer \"a\": the string does not end in its line: a quotation mark is missing");
+  expect_contains(problems.texts[1], "n:3:15: layer \"b\": the string does not end");
+  expect_contains(problems.texts[2], "\"nmae\"");
+  EXPECT_TRUE(problems.whole);
+  EXPECT_EQ(net.layer(0).top(0), "x }");
+  EXPECT_EQ(net.layer(1).name(), "b");
+  EXPECT_EQ(find_text_problems("layer { name: 'a", "n", net).texts[0].find("n:1:15: layer"), 0u);
+}
+
+TEST(Prototxt, AMissingBraceHidesNothing) {
+  caffe::NetParameter net;
+  const TextProblems problems = find_text_problems(
+      "layer\n name: 'a' top: 'x' }\nlayer { name: 'b' pooling_param\n stride: 2 } nmae: 'c' }", "n", net);
+  ASSERT_EQ(problems.texts.size(), 3u) << ::testing::PrintToString(problems.texts);
+  expect_contains(problems.texts[0], "n:2:2: expected \"{\", found \"name\"");
+  expect_contains(problems.texts[1], "n:4:2: layer \"b\": expected \"{\", found \"stride\"");
+  expect_contains(problems.texts[2], "\"nmae\"");
+  EXPECT_TRUE(problems.whole);
+  EXPECT_FALSE(problems.lost);
+  EXPECT_EQ(net.layer(0).top(0), "x");
+  EXPECT_EQ(net.layer(1).pooling_param().stride(0), 2u);
+  // Where both are missing, the block is empty.
+  find_text_problems("layer { name: 'b' pooling_param\n top: 'x' }", "n", net);
+  EXPECT_EQ(net.layer(0).top(0), "x");
+}
+
+TEST(Prototxt, ACommaInANumberIsReadAsAPoint) {
+  caffe::NetParameter net;
+  const TextProblems problems = find_text_problems(
+      "layer { name: 'a' power_param { power: -1,25 shift: 1, scale: 0,5, } loss_weight: 1,5 }", "n", net);
+  ASSERT_EQ(problems.texts.size(), 3u) << ::testing::PrintToString(problems.texts);
+  expect_contains(problems.texts[0],
+                  "n:1:42: layer \"a\": found a comma in a number: its decimals stand after a point");
+  expect_contains(problems.texts[1], "n:1:64: layer \"a\": found a comma in a number");
+  expect_contains(problems.texts[2],
+                  "n:1:85: layer \"a\": found \"5\", which is neither a field nor a value");
+  EXPECT_FLOAT_EQ(net.layer(0).power_param().power(), -1.25);
+  EXPECT_FLOAT_EQ(net.layer(0).power_param().shift(), 1);
+  EXPECT_FLOAT_EQ(net.layer(0).power_param().scale(), 0.5);
+}
+
 TEST(Prototxt, ManyProblemsOfALargeFileEndBeforeLong) {
-  std::string large, unknown;
+  std::string large, unknown, doubled;
   for (int i = 0; i < 20000; ++i)
     large += cat("layer { name: \u201cl", i, "\u201d type: 'ReLU' top: 'x' }\n");
   for (int i = 0; i < 20000; ++i) unknown += cat("layer { nmae: 'l", i, "' type: 'ReLU' top: 'x' }\n");
+  for (int i = 0; i < 100000; ++i) doubled += "name: 'n'\n";
   caffe::NetParameter net;
+  const TextProblems of_doubled = find_text_problems(doubled, "n", net);
+  EXPECT_TRUE(of_doubled.whole);
+  EXPECT_LT(of_doubled.texts.size(), 200u);
+  expect_contains(of_doubled.texts.back(), " further fields given twice");
   const TextProblems of_large = find_text_problems(large, "n", net);
   EXPECT_FALSE(of_large.whole);
   EXPECT_LT(of_large.texts.size(), 60u);

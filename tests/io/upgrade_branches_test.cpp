@@ -370,6 +370,10 @@ TEST(CropOffset, SayWhyTheyCannot) {
                   "\"p\" begins at 0.5 in \"x\" (rows); a cut must begin at a pixel");
   expect_contains(error(pooled + "global_pooling: true } }", "bottom: 'x' bottom: 'p'"),
                   "how layer \"p\" (Pooling) moves positions is not known");
+  expect_contains(error("layer { name: 'm' type: 'Crop' bottom: 'x' bottom: 'z' top: 'm' crop_param { "
+                        "center_align: true } }",
+                        "bottom: 'x' bottom: 'm'"),
+                  "how layer \"m\" (Crop) moves positions is not known");
   expect_contains(error("", "bottom: 'x'"), "automatic_offset needs two inputs");
   expect_contains(error_of([&] {
                     offsets(

@@ -61,6 +61,9 @@ TEST(FloWriter, RefusesWhatIsNoFlow) {
   EXPECT_NE(refusal(writer(""), {Shape{1, 2}}).find("4 (N, C, H, W)"), std::string::npos);
   EXPECT_NE(refusal(writer("file: 'a'"), {Shape{2, 2, 2, 2}}).find("one sample"), std::string::npos);
   EXPECT_NE(refusal(writer("file: 'a' prefix: 'b'"), {Shape{1, 2, 2, 2}}).find("either"), std::string::npos);
+  BenchOptions several;
+  several.devices = 2;
+  EXPECT_THROW(Bench(writer("file: 'a'"), {Shape{1, 2, 2, 2}}, 0, several), Error);
 }
 
 }  // namespace

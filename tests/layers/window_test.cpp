@@ -111,6 +111,13 @@ TEST(Pooling, AveragesOverThePixelsInsideIfAsked) {
       std::string::npos);
 }
 
+TEST(Pooling, HasWindowsWithoutGaps) {
+  const std::string start = "type: 'Pooling' pooling_param { kernel_size: 2 dilation: ";
+  EXPECT_EQ(refusal(start + "1 }", {Shape{1, 1, 3, 3}}), "accepted");
+  EXPECT_NE(refusal(start + "2 }", {Shape{1, 1, 3, 3}}).find("dilation other than 1 is not supported"),
+            std::string::npos);
+}
+
 TEST(Pooling, TakesTheFirstOfEqualMaxima) {
   Bench bench("type: 'Pooling' pooling_param { kernel_size: 2 }", {Shape{1, 1, 2, 2}}, 2);
   bench.set_input(0, {1, 3, 3, 3});

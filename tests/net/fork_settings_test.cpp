@@ -72,6 +72,8 @@ TEST(ForkSettings, ChoicesOfAnImplementationHaveNone) {
                      "layer { name: 'i' type: 'InnerProduct' inner_product_param { gemm_mode: SPMDM } }\n"
                      "layer { name: 'r' type: 'ReLU' ocl_enable: true }"),
               HasSubstr("layer \"c\" and 4 more: conv_mode, gemm_mode, "));
+  EXPECT_THAT(logged("layer { name: 'c' type: 'Convolution' prune_param { prune_ratio: 0.5 } }"),
+              HasSubstr("layer \"c\": prune_param (IncReg) has no effect"));
   EXPECT_THAT(
       logged("layer { name: 'd' type: 'ImageData' image_data_param { normalize: true } }"),
       HasSubstr("layer \"d\": normalize of image_data_param (DSS) has no effect but in ImageLabelmapData"));

@@ -105,6 +105,7 @@ std::vector<Case> all_cases() {
       one("Slice", "slice_param { axis: -1 slice_point: 1 slice_point: 4 }", {kPlanes}, {}, 3),
       one("Slice", "", {kPlanes}, {}, 2),
       one("Crop", "crop_param { axis: 2 offset: 1 offset: 2 }", {kPlanes, {2, 4, 3, 4}}),
+      one("Crop", "crop_param { center_align: true }", {kPlanes, {2, 4, 3, 2}}),
       one("Padding", "padding_param { pad_beg: 2 pad_end: -1 }", {kPlanes}),
       one("Dropout"),
       one("SpatialDropout"),

@@ -322,6 +322,25 @@ TEST_F(Check, BlobsOfHdf5NeedNotBeLabels) {
   EXPECT_THAT(labels.text, HasSubstr("nothing wrong\n"));
 }
 
+TEST_F(Check, OfASolverWithWordsTooManyOnlyTheTextIsChecked) {
+  const CheckReport report =
+      check("net: 'none.prototxt' base_lr: 0.1\n???\nlr_policy: 'fixed' max_iter: 1 max_iter: 2");
+  EXPECT_EQ(report.problems, 2) << report.text;  // nothing of the net that does not exist
+  EXPECT_THAT(report.text, HasSubstr("a solver; 2 problems, not everything could be checked\n"));
+  put_file(folder_.file("net.prototxt"), std::string(kData) + "???\nlayer { name: 'a' type: 'None' }");
+  const CheckReport named =
+      check("net: '" + folder_.file("net.prototxt") + "' base_lr: 0.1 lr_policy: 'fixed' max_iter: 1");
+  EXPECT_THAT(named.text, HasSubstr("expected identifier, found \"?\""));
+  EXPECT_THAT(named.text, Not(HasSubstr("\"None\"")));
+  EXPECT_THAT(named.text, HasSubstr("not everything could be checked\n"));
+}
+
+TEST_F(Check, MixedFormatsWhoseOrderIsNotKnownEndTheCheck) {
+  const CheckReport report = check("layers { layer { name: 'a' type: 'relu' } } layer { name: 'b' }");
+  EXPECT_THAT(report.text, HasSubstr("the net mixes 1 `layers` and 1 `layer`"));
+  EXPECT_THAT(report.text, HasSubstr("not everything could be checked\n"));
+}
+
 TEST_F(Check, BothFormatsInOneNetHideNothing) {
   const CheckReport report =
       check(std::string(kData) +

@@ -21,7 +21,9 @@ caffe::NetParameter upgrade_v0(caffe::NetParameter net, const std::string& origi
 /// scale, mean_file, crop_size, mirror and a transform_param in the settings of V1 data layers move into
 /// theirs.
 caffe::NetParameter upgrade_data_transform(caffe::NetParameter net);
-/// V1 (`layers`, enum types, blobs_lr) to the current `layer`. bad_input if both lists are used.
+/// Throws bad_input if the net has `layers` and `layer`.
+void refuse_mixed_formats(const caffe::NetParameter& net, const std::string& origin);
+/// V1 (`layers`, enum types, blobs_lr) to the current `layer`. Refuses mixed formats.
 caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origin);
 /// `type: "SOFTMAX"` in a `layer` becomes "Softmax".
 caffe::NetParameter upgrade_type_names(caffe::NetParameter net);

@@ -386,7 +386,7 @@ void unmix_formats(CheckedSource& source, Findings& findings) {
       order.size() != static_cast<std::size_t>(net.layer_size() + net.layers_size()) ||
       io::needs_v0_upgrade(net))
     return;
-  findings.attempt(source.origin, [&] { io::upgrade_v1(net, source.origin); });
+  findings.attempt(source.origin, [&] { io::refuse_mixed_formats(net, source.origin); });
   caffe::NetParameter old = net;
   old.clear_layer();
   const auto step = [&](caffe::NetParameter& layers) {
