@@ -10,7 +10,7 @@ constexpr double kLeastOverlap = 1e-6, kLeastArea = 1e-5;  // SSD's
 
 struct Pair {
   int box, truth;
-  double overlap;
+  double overlap, rank;
 };
 
 bool crosses_border(const Box& box) { return !(box == clipped(box)); }
@@ -24,7 +24,8 @@ std::vector<Pair> overlapping(const std::vector<Box>& boxes, const std::vector<G
     for (std::size_t t = 0; t < truth.size(); ++t) {
       if (label >= 0 && truth[t].label != label) continue;
       const double found = overlap(boxes[b], truth[t].box);
-      if (found > kLeastOverlap) pairs.push_back({static_cast<int>(b), static_cast<int>(t), found});
+      if (found > kLeastOverlap)
+        pairs.push_back({static_cast<int>(b), static_cast<int>(t), found, rank_of(found)});
     }
   }
   return pairs;
@@ -49,7 +50,7 @@ Matches match_boxes(const std::vector<Box>& boxes, const std::vector<GroundTruth
   std::vector<const Pair*> best_of(truth.size(), nullptr);
   std::vector<bool> searched(truth.size(), false);
   const auto is_better = [](const Pair& pair, const Pair* than) {
-    return than == nullptr || pair.overlap > than->overlap || (pair.overlap == than->overlap && &pair < than);
+    return than == nullptr || pair.rank > than->rank || (pair.rank == than->rank && &pair < than);
   };
   while (true) {
     if (!std::ranges::all_of(searched, std::identity()))
@@ -74,7 +75,7 @@ Matches match_boxes(const std::vector<Box>& boxes, const std::vector<GroundTruth
 
   const Pair* best = nullptr;  // of the box at hand
   for (std::size_t i = 0; i < pairs.size(); ++i) {
-    if (best == nullptr || pairs[i].overlap > best->overlap) best = &pairs[i];
+    if (best == nullptr || pairs[i].rank > best->rank) best = &pairs[i];
     if (i + 1 < pairs.size() && pairs[i + 1].box == pairs[i].box) continue;
     if (matches.truth[best->box] == Matches::kNone && best->overlap >= rules.threshold) match(*best);
     best = nullptr;

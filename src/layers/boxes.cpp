@@ -38,21 +38,15 @@ std::vector<int> suppress(const std::vector<Box>& boxes, const std::vector<int>&
   return kept;
 }
 
-namespace {
-
-/// To 20 bits after the first: what differs less does so by rounding, which is not the same in f32 for every
-/// number of devices, nor for every place of an image.
-double key(double score) {
+double rank_of(double score) {
   if (std::isnan(score)) return -HUGE_VAL;
   constexpr std::uint64_t kRest = (std::uint64_t{1} << 32) - 1;
   return std::bit_cast<double>((std::bit_cast<std::uint64_t>(score) + kRest / 2 + 1) & ~kRest);
 }
 
-}  // namespace
-
 std::vector<int> by_score(std::vector<int> candidates, const std::vector<double>& scores) {
   std::stable_sort(candidates.begin(), candidates.end(),
-                   [&](int a, int b) { return key(scores[a]) > key(scores[b]); });
+                   [&](int a, int b) { return rank_of(scores[a]) > rank_of(scores[b]); });
   return candidates;
 }
 
@@ -61,7 +55,7 @@ std::vector<int> best_by_score(std::vector<int> candidates, const std::vector<do
   if (count >= candidates.size()) return candidates;
   const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(count);
   std::nth_element(candidates.begin(), end, candidates.end(), [&](int a, int b) {
-    const double first = key(scores[a]), second = key(scores[b]);
+    const double first = rank_of(scores[a]), second = rank_of(scores[b]);
     return first != second ? first > second : a < b;
   });
   candidates.resize(count);

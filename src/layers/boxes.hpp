@@ -32,8 +32,10 @@ std::vector<int> suppress(const std::vector<Box>& boxes, const std::vector<int>&
 /// `fraction` of `count`, in f32: 0.7 of 10 is 7, which it is not after 0.7 as a float has become a double.
 inline float part_of(std::int64_t count, float fraction) { return static_cast<float>(count) * fraction; }
 
-/// `candidates`, those with a higher score first; of scores that are equal to one part in a million in the
-/// order given, NaN last.
+/// The score to 20 bits after the first, NaN lowest. What differs less does so by rounding, which is not the
+/// same for every number of devices, nor for every place of an image.
+double rank_of(double score);
+/// `candidates`, those of a higher rank first, of equal ones in the order given.
 std::vector<int> by_score(std::vector<int> candidates, const std::vector<double>& scores);
 /// The first `count` of them, in any order. The candidates must be given in ascending order.
 std::vector<int> best_by_score(std::vector<int> candidates, const std::vector<double>& scores,

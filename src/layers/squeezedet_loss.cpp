@@ -167,7 +167,8 @@ void SqueezeDetLossLayer::choose(const std::vector<Object>& objects, const doubl
     std::int64_t best = 0;
     double most = -1;
     for (std::int64_t b = 0; b < boxes_; ++b)
-      if (const double shared = overlap(found[b], object.box); shared > most) most = shared, best = b;
+      if (const double shared = overlap(found[b], object.box); rank_of(shared) > rank_of(most))
+        most = shared, best = b;
     chosen[best] += 1;
     overlaps[best] += most;
     squares[best] += most * most;

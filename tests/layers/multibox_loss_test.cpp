@@ -314,7 +314,8 @@ TEST(MatchBoxes, TakesTheBestOfAllPairsAgainAndAgain) {
     for (std::size_t b = 0; b < boxes.size(); ++b)
       for (std::size_t t = 0; t < truth.size(); ++t)
         if (of({b, t}) > 1e-6) pairs.push_back({b, t});
-    std::stable_sort(pairs.begin(), pairs.end(), [&](const Pair& a, const Pair& b) { return of(a) > of(b); });
+    std::stable_sort(pairs.begin(), pairs.end(),
+                     [&](const Pair& a, const Pair& b) { return rank_of(of(a)) > rank_of(of(b)); });
     std::vector<int> expected(boxes.size(), Matches::kNone);
     std::vector<bool> taken(truth.size(), false);
     for (const Pair& pair : pairs) {

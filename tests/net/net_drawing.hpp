@@ -22,6 +22,8 @@ struct Share {
 /// What a net may hold.
 struct Allowed {
   bool kinks = true;  ///< layers whose gradient jumps, is stopped, or is not that of the loss (CenterLoss)
+  /// Layers that train on one device only, or whose results depend on which samples a device has.
+  bool alone = false;
 };
 
 /// A net while it is drawn. A blob that a layer works on in place is not read again under its old name, so
@@ -76,33 +78,8 @@ class NetDrawing {
         hash = hash * 2654435761U ^ hash * 40503U >> 15;
       }
       const double unit = (hash * 2246822519U >> 8) / 16777216.0;
-      const double drawn[] = {2 * unit - 1, 0.25 + unit / 2, std::floor(2 * unit), std::floor(5 * unit)};
-      double value = 0;
-      switch (fed.kind) {
-        case Kind::neighbour:
-          value = (local / share.devices ^ 1) * share.devices + local % share.devices;
-          break;
-        case Kind::region:  // corners in the upper left and the lower right
-          value = at[1] == 0 ? local : at[1] < 3 ? 2 * unit : 3 + 2 * unit;
-          break;
-        case Kind::box:
-          value = at[2] < 2 ? 2 * unit : at[2] < 4 ? 3 + 2 * unit : std::floor(3 * unit);
-          break;
-        case Kind::info:
-          value = at[1] < 2 ? 6 : 1;
-          break;
-        case Kind::truth:
-          value = at[3] == 0   ? local
-                  : at[3] == 1 ? 1 + std::floor(2 * unit)
-                  : at[3] < 3  ? 0
-                  : at[3] < 5  ? unit / 2
-                  : at[3] < 7  ? 0.5 + unit / 2
-                               : 0;
-          break;
-        default:
-          value = drawn[static_cast<std::size_t>(fed.kind)];
-      }
-      values.push_back(value);
+      values.push_back(fed.kind <= Kind::label ? plain_value(fed.kind, unit)
+                                               : placed_value(fed.kind, at, unit, local, share));
       std::size_t axis = at.size();
       while (axis > 0 && ++at[axis - 1] == (fed.dims[axis - 1] == 0 ? batch : fed.dims[axis - 1]))
         at[--axis] = 0;
@@ -112,21 +89,99 @@ class NetDrawing {
 
  protected:
   /// Values: -1 to 1, 1/4 to 3/4, 0 or 1, 0 to 4, the number of another sample, image and corners; corners
-  /// and class (0: none); size of the images; SSD's row of image, class, object, corners, difficult.
-  enum class Kind : std::uint8_t { wide, share, flag, label, neighbour, region, box, info, truth };
+  /// and class (0: none); size of the images; SSD's row of image, class, object, corners, difficult; two
+  /// labels 0 to 3 and then -1, along the first axis; class (0: none), centre, size and overlap, along the
+  /// second axis; image, corners, class and two zeros; the number of two objects, and then their boxes and
+  /// classes.
+  enum class Kind : std::uint8_t {
+    wide,
+    share,
+    flag,
+    label,
+    neighbour,
+    region,
+    box,
+    info,
+    truth,
+    columns,
+    field,
+    target,
+    object
+  };
+  static double plain_value(Kind kind, double unit) {
+    const double drawn[] = {2 * unit - 1, 0.25 + unit / 2, std::floor(2 * unit), std::floor(5 * unit)};
+    return drawn[static_cast<std::size_t>(kind)];
+  }
+  /// `at`: the place in the blob; `local`: the number of the sample on its device.
+  static double placed_value(Kind kind, const std::vector<int>& at, double unit, int local,
+                             const Share& share) {
+    switch (kind) {
+      case Kind::neighbour:
+        return (local / share.devices ^ 1) * share.devices + local % share.devices;
+      case Kind::region:  // corners in the upper left and the lower right
+        return at[1] == 0 ? local : at[1] < 3 ? 2 * unit : 3 + 2 * unit;
+      case Kind::box:
+        return at[2] < 2 ? 2 * unit : at[2] < 4 ? 3 + 2 * unit : std::floor(3 * unit);
+      case Kind::info:
+        return at[1] < 2 ? 6 : 1;
+      case Kind::truth:
+        return at[3] == 0   ? local
+               : at[3] == 1 ? 1 + std::floor(2 * unit)
+               : at[3] < 3  ? 0
+               : at[3] < 5  ? unit / 2
+               : at[3] < 7  ? 0.5 + unit / 2
+                            : 0;
+      case Kind::columns:
+        return at[0] < 2 ? std::floor(4 * unit) : -1;
+      case Kind::field: {
+        const double of_channel[] = {
+            std::max(0.0, std::floor(8 * unit) - 5), 12 * unit, 12 * unit, 3 + 3 * unit, 3 + 3 * unit, unit};
+        return of_channel[at[1] % 6];
+      }
+      case Kind::target: {
+        const double of_column[] = {
+            static_cast<double>(local), 4 * unit, 4 * unit, 5 + 6 * unit, 5 + 6 * unit,
+            1 + std::floor(2 * unit)};
+        return at[2] < 6 ? of_column[at[2]] : 0;
+      }
+      default: {
+        const double first_row[] = {2, 16},
+                     of_object[] = {2 * unit, 2 * unit, 2 + 2 * unit, 2 + 2 * unit, 0, 1};
+        return at[2] == 0 ? (at[3] < 2 ? first_row[at[3]] : 0) : at[3] < 6 ? of_object[at[3]] : 0;
+      }
+    }
+  }
   struct Fed {
     std::string name;
     std::vector<int> dims;  ///< 0: the batch
     Kind kind = Kind::wide;
   };
   inline static const Fed kFed[] = {
-      {"data", {0, 4, 6, 6}, Kind::wide},    {"label", {0}, Kind::label},
-      {"label_map", {0, 6, 6}, Kind::label}, {"target", {0, 5}, Kind::share},
-      {"weights", {0, 5}, Kind::share},      {"flag", {0}, Kind::flag},
-      {"neighbour", {0}, Kind::neighbour},   {"gain", {5, 5}, Kind::share},
-      {"cont", {6, 0}, Kind::flag},          {"regions", {0, 5}, Kind::region},
-      {"cont_1", {1, 0}, Kind::flag},        {"boxes", {0, 2, 5}, Kind::box},
-      {"info", {0, 3}, Kind::info},          {"truth", {1, 1, 0, 8}, Kind::truth},
+      {"data", {0, 4, 6, 6}, Kind::wide},
+      {"label", {0}, Kind::label},
+      {"label_map", {0, 6, 6}, Kind::label},
+      {"target", {0, 5}, Kind::share},
+      {"weights", {0, 5}, Kind::share},
+      {"flag", {0}, Kind::flag},
+      {"neighbour", {0}, Kind::neighbour},
+      {"gain", {5, 5}, Kind::share},
+      {"cont", {6, 0}, Kind::flag},
+      {"regions", {0, 5}, Kind::region},
+      {"cont_1", {1, 0}, Kind::flag},
+      {"boxes", {0, 2, 5}, Kind::box},
+      {"info", {0, 3}, Kind::info},
+      {"truth", {1, 1, 0, 8}, Kind::truth},
+      {"colours", {0, 3, 6, 6}, Kind::share},
+      {"flow", {0, 2, 6, 6}, Kind::wide},
+      {"theta", {0, 6}, Kind::share},
+      {"sizes", {0, 2}, Kind::info},
+      {"columns", {6, 0}, Kind::columns},
+      {"words", {0, 3}, Kind::label},
+      {"classes", {0, 5}, Kind::flag},
+      {"fields", {0, 6, 6, 6}, Kind::field},
+      {"two_fields", {0, 12, 6, 6}, Kind::field},
+      {"targets", {0, 2, 8}, Kind::target},
+      {"objects", {0, 1, 3, 16}, Kind::object},
   };
   struct Drawn {
     std::string type, settings;
@@ -202,12 +257,19 @@ class NetDrawing {
                 {from}},
                {made, f.h, f.w});
   }
+  bool is_six_by_six(std::size_t from) const { return form(from).h == 6 && form(from).w == 6; }
+  std::size_t six_by_six(std::size_t from) {
+    if (is_six_by_six(from)) return from;
+    return add({"Interp", "interp_param { height: 6 width: 6 }", {from}}, {form(from).c, 6, 6});
+  }
   /// For inputs that only certain layers can take.
   std::size_t add_unreadable(Drawn layer) {
     const std::size_t made = add(std::move(layer), {});
     for (std::size_t blob = made; blob < blobs_.size(); ++blob) blobs_[blob].readable = false;
     return made;
   }
+  /// An Input that layers read as they read other blobs.
+  std::size_t fed_blob(const std::string& name) { return add_unreadable({"Power", "", {}, {name}}); }
   std::size_t vector_of(std::size_t from, int made) {
     const Form& f = form(from);
     return add({"InnerProduct",

@@ -77,7 +77,7 @@ TEST(RandomLayers, HaveTheSameBitsHoweverTheyRun) {
   const Seeds seeds = random_seeds(300);
   unsigned finite = 0, have_parts = 0;
   for (unsigned seed = seeds.first; seed < seeds.end; ++seed) {
-    const WideRandomNet net(seed);
+    const WideRandomNet net(seed, {.alone = true});
     const std::string storage = seed % 5 == 0 ? "storage: BF16 " : "";
     const std::string in_place = net.text(kBatch, true, storage), apart = net.text(kBatch, false, storage);
     SCOPED_TRACE(cat("seed ", seed, ":\n", in_place));
@@ -133,7 +133,7 @@ TEST(RandomLayers, HaveTheSameBitsHoweverTheyRun) {
 TEST(RandomLayers, HaveTheGradientsOfTheirLosses) {
   const Seeds seeds = random_seeds(300);
   for (unsigned seed = seeds.first; seed < seeds.end; ++seed) {
-    const WideRandomNet drawn(seed, {.kinks = false});
+    const WideRandomNet drawn(seed, {.kinks = false, .alone = true});
     const std::string text = drawn.text(kBatch, seed % 2 == 0, seed % 3 == 0 ? "in_place_abn: true" : "");
     SCOPED_TRACE(cat("seed ", seed, ":\n", text));
     try {
@@ -265,8 +265,8 @@ TEST(RandomLayers, GoOnFromASnapshotAsIfNothingHadHappened) {
   const Folder folder;
   const Seeds seeds = random_seeds(300);
   for (unsigned seed = seeds.first; seed < seeds.end; ++seed) {
-    const WideRandomNet net(seed);
     const int devices = 1 + static_cast<int>(seed % 2);
+    const WideRandomNet net(seed, {.alone = devices == 1});
     SCOPED_TRACE(cat("seed ", seed, ", ", devices, " devices:\n", net.text(kShare, true)));
     try {
       const TrainOptions options = train_options(net, devices, kShare, RunPrecision::f32, folder);

@@ -4,20 +4,19 @@
 #include <string>
 #include <vector>
 
-#include "net/net_drawing.hpp"
+#include "net/branch_drawing.hpp"
 
 namespace banyan {
 
 /// Maps (N x C x H x W) go through layers that keep, change or restore their size; vectors (N x C) branch off
 /// them; 1 to 3 losses of any kind end the net, and sometimes a detector's head.
-class WideRandomNet : public NetDrawing {
+class WideRandomNet : public BranchDrawing {
  public:
-  explicit WideRandomNet(unsigned seed, Allowed allowed = {}) : NetDrawing(seed, allowed) {
+  explicit WideRandomNet(unsigned seed, Allowed allowed = {}) : BranchDrawing(seed, allowed) {
     if (seed % 7 == 1) add_frozen_stem();
     for (int i = 5 + below(12); i > 0; --i) add_layer();
     for (int i = 1 + below(3); i > 0; --i) add_loss();
-    if (allowed_.kinks && below(6) == 0) add_single_shot_head();
-    if (allowed_.kinks && below(6) == 0) add_region_head();
+    add_detectors();
     if (below(4) == 0) add_filtered_head();
   }
 
@@ -37,9 +36,12 @@ class WideRandomNet : public NetDrawing {
     if (below(2) == 0) add_elementwise(at, allowed_.kinks ? one_of("ReLU", "ELU") : "ELU");
   }
   void add_layer() {
-    switch (below(11)) {
+    switch (below(13)) {
       case 10:
         return add_volume(pick());
+      case 11:
+      case 12:
+        return add_branch_layer();
       case 0:
       case 1:
         return add_function(pick(below(5) != 0));
@@ -61,6 +63,7 @@ class WideRandomNet : public NetDrawing {
   }
 
   void add_function(std::size_t from) {
+    if (below(5) == 0) return add_branch_function(from);
     struct Function {
       const char *type, *settings;
       bool kinks;
@@ -525,11 +528,6 @@ class WideRandomNet : public NetDrawing {
     }
   }
 
-  std::string normalization() {
-    return one_of("", "", "normalization: FULL", "normalization: BATCH_SIZE", "normalization: VALID",
-                  "normalization: NONE");
-  }
-  std::size_t scores() { return vector_of(pick(below(3) != 0), 5); }
   void add_loss() {
     const std::string weight = one_of("", "", " loss_weight: 0.3");
     const int outputs = below(4) == 0 ? 2 : 1;
@@ -544,15 +542,13 @@ class WideRandomNet : public NetDrawing {
     const auto softmax = [&](const std::string& more) {
       return cat("loss_param { ", normalization(), " ", more, " }");
     };
+    if (below(3) == 0) return add_branch_loss();
     switch (below(18)) {
       case 0:
         return loss("SoftmaxWithLoss", softmax(one_of("", "label_smoothing: 0.1", "ignore_label: 2")),
                     {scores()}, {"label"});
       case 1: {
-        std::size_t from = pick();
-        if (form(from).h != 6 || form(from).w != 6)
-          from = add({"Interp", "interp_param { height: 6 width: 6 }", {from}}, {form(from).c, 6, 6});
-        from = convolution(from, 5, 1);
+        std::size_t from = convolution(six_by_six(pick()), 5, 1);
         if (below(3) == 0)
           from = add({"BiasChannel", "bias_channel_param { label_type: PIXEL }", {from}, {"label_map"}},
                      {5, 6, 6});
@@ -650,119 +646,6 @@ class WideRandomNet : public NetDrawing {
     }
   }
 
-  /// Of a layer that gives `each` numbers for every box of a map: N x numbers.
-  std::size_t predictions(std::size_t from, int boxes, int each) {
-    const std::size_t maps = convolution(from, boxes * each, 1);
-    const std::size_t last = add_unreadable({"Permute", "permute_param { order: [0, 2, 3, 1] }", {maps}});
-    return add_unreadable({"Flatten", "", {last}});
-  }
-  /// Scores of so many classes for every box.
-  std::size_t softmax_of_boxes(std::size_t scores, int classes) {
-    const std::size_t rows = add_unreadable(
-        {"Reshape", cat("reshape_param { shape { dim: 0 dim: -1 dim: ", classes, " } }"), {scores}});
-    return add_unreadable(
-        {"Flatten", "", {add_unreadable({"Softmax", "softmax_param { axis: 2 }", {rows}})}});
-  }
-  /// SSD's loss for one map, or its detections; RefineDet's second step sometimes.
-  void add_single_shot_head() {
-    const std::size_t from = pick();
-    constexpr int kBoxes = 3, kClasses = 3;
-    const std::size_t priors =
-        add_unreadable({"PriorBox",
-                        "prior_box_param { min_size: 2 aspect_ratio: 2 variance: [0.1, 0.1, 0.2, 0.2] }",
-                        {from},
-                        {"data"}});
-    const std::size_t shifts = predictions(from, kBoxes, 4);
-    const std::size_t scores = predictions(from, kBoxes, kClasses);
-    std::string classes = cat("num_classes: ", kClasses, " ");
-    std::vector<std::size_t> first_step;
-    if (below(3) == 0) {
-      const std::size_t first_scores = predictions(from, kBoxes, 2);
-      first_step = {softmax_of_boxes(first_scores, 2), predictions(from, kBoxes, 4)};
-      classes += "objectness_score: 0.4 ";
-      if (below(2) == 0)
-        add_unreadable({"MultiBoxLoss",
-                        "multibox_loss_param { code_type: CENTER_SIZE num_classes: 2 objectness_score: 0.4 }",
-                        {first_step[1], first_scores, priors},
-                        {"truth"}});
-    }
-    if (below(4) != 0) {
-      add_unreadable({"MultiBoxLoss",
-                      cat("multibox_loss_param { code_type: CENTER_SIZE ", classes,
-                          one_of("", "neg_overlap: 0.4", "conf_loss_type: LOGISTIC"), " }"),
-                      {shifts, scores, priors},
-                      {"truth"},
-                      1,
-                      false,
-                      first_step});
-      return;
-    }
-    std::vector<std::size_t> inputs{shifts, softmax_of_boxes(scores, kClasses), priors};
-    inputs.insert(inputs.end(), first_step.begin(), first_step.end());
-    add_unreadable(
-        {"DetectionOutput",
-         cat("detection_output_param { code_type: CENTER_SIZE keep_top_k: 4 nms_param { top_k: 9 } ", classes,
-             " }"),
-         inputs});
-  }
-  /// Faster R-CNN's: a region proposal network and the head for its regions, the latter sometimes with
-  /// R-FCN's hard examples.
-  void add_region_head() {
-    const std::size_t from = pick();
-    const Form f = form(from);
-    const std::string anchors = "base_size: 2 ratio: 1 scale: 1 scale: 2 feat_stride: 1 ";
-    std::size_t scores = convolution(from, 4, 1);
-    const std::size_t shifts = convolution(from, 8, 1);
-    const std::size_t targets =
-        add_unreadable({"AnchorTarget",
-                        cat("anchor_target_param { ", anchors, "allowed_border: 1 batch_size: 6 }"),
-                        {scores},
-                        {"boxes", "info"},
-                        4});
-    add_unreadable({"SmoothL1Loss",
-                    "smooth_l1_loss_param { sigma: 3 }",
-                    {shifts, targets + 1, targets + 2, targets + 3}});
-    scores = add_unreadable(
-        {"Reshape", cat("reshape_param { shape { dim: 0 dim: 2 dim: -1 dim: ", f.w, " } }"), {scores}});
-    add_unreadable({"SoftmaxWithLoss", "loss_param { ignore_label: -1 }", {scores, targets}});
-    scores = add_unreadable({"Softmax", "", {scores}});
-    scores = add_unreadable(
-        {"Reshape", cat("reshape_param { shape { dim: 0 dim: 4 dim: -1 dim: ", f.w, " } }"), {scores}});
-    const std::size_t proposals =
-        add_unreadable({"Proposal",
-                        cat("proposal_param { ", anchors, "min_size: 1 post_nms_topn: 4 }"),
-                        {scores, shifts},
-                        {"info"}});
-    const std::size_t sample = add_unreadable(
-        {"ProposalTarget",
-         cat("proposal_target_param { num_classes: 3 batch_size: 4 ", one_of("", "ignore_label: -1"), " }"),
-         {proposals},
-         {"boxes"},
-         5});
-    const std::size_t pooled =
-        add_unreadable({"ROIAlign", "roi_align_param { pooled_h: 2 pooled_w: 2 }", {from, sample}});
-    const std::string learned = cat("inner_product_param { ", kFillers, " num_output: ");
-    const std::size_t classes = add_unreadable({"InnerProduct", learned + "3 }", {pooled}}),
-                      boxes = add_unreadable({"InnerProduct", learned + "12 }", {pooled}});
-    std::size_t labels = sample + 1, weights = sample + 4;
-    if (below(2) == 0) {
-      const std::size_t losses =
-          add_unreadable({"SoftmaxWithLossOHEM",
-                          "loss_param { ignore_label: -1 } loss_weight: 0 loss_weight: 0 "
-                          "loss_weight: 0",
-                          {classes, labels},
-                          {},
-                          3});
-      labels = add_unreadable({"BoxAnnotatorOHEM",
-                               "box_annotator_ohem_param { roi_per_img: 2 }",
-                               {sample, losses + 2, labels, weights},
-                               {},
-                               2});
-      weights = labels + 1;
-    }
-    add_unreadable({"SoftmaxWithLoss", "loss_param { ignore_label: -1 }", {classes, labels}});
-    add_unreadable({"SmoothL1Loss", "", {boxes, sample + 2, sample + 3, weights}});
-  }
   /// Layers and a loss for some of the samples, or for some of these.
   void add_filtered_head() {
     const std::size_t first = blobs_.size();
