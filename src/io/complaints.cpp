@@ -212,7 +212,7 @@ std::vector<Complaint> Complaints::warnings(std::size_t most) {
   std::set<std::string> told;                // types that are not here of which all has been said
   std::map<std::size_t, std::size_t> lines;  // by layers of such types: the warning about them
   std::set<std::size_t> lists;               // those of them that end with a list of fields
-  std::set<std::size_t> unclosed;            // layers in which others are
+  std::set<std::size_t> wrong_braces;        // layers of which it is said
   std::size_t placed = 0;
   for (const Raw& raw : raw_warnings_) {
     if (warnings.size() == most) break;
@@ -223,7 +223,7 @@ std::vector<Complaint> Complaints::warnings(std::size_t most) {
     }
     ++placed;
     Complaint next = reworded(raw.line, raw.column, raw.message);
-    if (unclosed_ && !unclosed.insert(layer_around().begin).second) continue;
+    if (braces_of_ && !wrong_braces.insert(*braces_of_).second) continue;
     if (missing_type_ == kUnknownV1Type) continue;  // the type is an error already
     if (!missing_type_.empty()) {
       const TextBlock layer = layer_around();
@@ -296,7 +296,7 @@ std::string Complaints::with_place(const std::string& words) const {
 }
 
 std::string Complaints::in_words(const std::string& message) {
-  unclosed_ = false;
+  braces_of_.reset();
   missing_type_.clear();
   if (message.find("has no field named") != std::string::npos) {
     return unknown_field(quoted_part(message, 0), quoted_part(message, 1));
@@ -456,8 +456,18 @@ std::string Complaints::unknown_field(const std::string& type_name, const std::s
   const pb::Descriptor* type = root_.file()->pool()->FindMessageTypeByName(type_name);
   if (type == nullptr) return cat("unknown field ", quoted(field, 60));
   std::string words = cat("unknown field ", quoted(field, 60), " in ", type->name());
-  unclosed_ = (field == "layer" || field == "layers") && layer_around().begin < text_.size();
-  if (unclosed_) return words + ": the layer before it may not be closed (a } is missing)";
+  if ((field == "layer" || field == "layers") && layer_around().begin < text_.size()) {
+    braces_of_ = layer_around().begin;
+    return words + ": the layer before it may not be closed (a } is missing)";
+  }
+  if (type == &root_ && type->name() == "NetParameter" &&
+      caffe::LayerParameter::descriptor()->FindFieldByName(field) != nullptr) {
+    const std::vector<TextBlock> layers = blocks_named(text_.substr(0, at_.offset), {"layer", "layers"});
+    if (!layers.empty()) {
+      braces_of_ = layers.back().begin;
+      return words + ": the layer before it may be closed too early (a } too many)";
+    }
+  }
   if (const std::string reason = about_other_field(type->name(), field); !reason.empty())
     return cat(words, ": ", reason);
   if (const std::string missing = missing_type(field); !missing.empty())

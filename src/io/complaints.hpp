@@ -90,8 +90,8 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::vector<Raw> raw_warnings_;  // to find their words reads the text again
   StandIn stand_in_;
   std::pair<std::string, std::string> layer_of_error_;
-  bool unclosed_ = false;     // the latest complaint is of a layer within another
-  std::string missing_type_;  // with which the latest complaint is explained; "" otherwise
+  std::optional<std::size_t> braces_of_;  // the latest complaint is of this layer's braces: where it begins
+  std::string missing_type_;              // with which the latest complaint is explained; "" otherwise
   std::set<std::pair<std::string, std::string>> told_layers_;
 };
 

@@ -361,6 +361,19 @@ TEST(Prototxt, OfALayerWithinALayerABraceMayBeMissing) {
   expect_contains(problems.texts[1], "found the end of the file");
 }
 
+TEST(Prototxt, OfFieldsAfterALayerABraceMayBeTooMany) {
+  caffe::NetParameter net;
+  const TextProblems problems = find_text_problems(
+      "layer { name: 'a' }\n type: 'ReLU' top: 'x' }\nlayer { name: 'b' nmae: 'c' }\ntop: 'y'", "n", net);
+  ASSERT_EQ(problems.texts.size(), 4u) << ::testing::PrintToString(problems.texts);
+  const std::string advice = ": the layer before it may be closed too early (a } too many)";
+  EXPECT_EQ(problems.texts[0], "n:2:2: unknown field \"type\" in NetParameter" + advice);
+  expect_contains(problems.texts[1], "n:2:24: ");
+  expect_contains(problems.texts[2], "\"nmae\"");
+  EXPECT_EQ(problems.texts[3], "n:4:1: unknown field \"top\" in NetParameter" + advice);
+  expect_contains(net_error("top: 'x' layer { }"), "it belongs inside layers or layer");
+}
+
 TEST(Prototxt, OldTypesOfBranchesSayWhoseTheyAre) {
   expect_contains(net_error("layers { type: VIDEO_SEGMENTATION_DATA }"), "of C3D's nets with deconvolutions");
   expect_contains(net_error("layer { type: 'LSTM_2D' lstm_2d_param { num_output: 7 } }"),
