@@ -39,7 +39,7 @@ class AxpyLayer : public Layer {
       ops::scale_planes_backward(context, inputs[1]->data, dy, inputs[0]->data,
                                  propagate[1] ? inputs[1]->grad : none,
                                  propagate[0] ? inputs[0]->grad : none);
-    if (propagate[2] && !inputs[2]->grad.same_memory(dy)) ops::copy(context, dy, inputs[2]->grad);
+    if (propagate[2]) ops::copy(context, dy, inputs[2]->grad);
   }
 };
 

@@ -52,7 +52,7 @@ class BiasLayer : public Layer {
     } else if (inputs.size() == 1 && parameters_[0].grad.defined()) {
       ops::scale_backward(context, none_, dy, over, parameters_[0].grad);
     }
-    if (propagate[0] && !dy.same_memory(inputs[0]->grad)) ops::copy(context, dy, inputs[0]->grad);
+    if (propagate[0]) ops::copy(context, dy, inputs[0]->grad);
   }
 
  private:

@@ -44,7 +44,7 @@ class DroppingLayer : public ElementwiseLayer {
   void apply(Pass& pass, const Tensor& from, Tensor& to) {
     if (dropping_.on())
       drop(pass, from, to);
-    else if (!from.same_memory(to))
+    else
       ops::copy(*pass.context, from, to);
     if (!settings().scale_train()) ops::axpby(*pass.context, 1 - ratio_, to, 0, to);
   }

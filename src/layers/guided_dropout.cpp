@@ -68,7 +68,7 @@ class GuidedDropoutLayer : public Layer {
   void apply(Pass& pass, const Tensor& from, Tensor& to) {
     if (!passes_on_)
       ops::scale_planes(*pass.context, from, factors_, {}, to);
-    else if (!from.same_memory(to))
+    else
       ops::copy(*pass.context, from, to);
   }
 

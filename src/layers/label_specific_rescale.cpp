@@ -82,7 +82,7 @@ class LabelSpecificRescaleLayer : public Layer {
     if (rescales_)
       ops::rescale_by_labels(context, x, labels, over_, weight_, settings().negative_weight(), y,
                              note_.on(context));
-    else if (!x.same_memory(y))
+    else
       ops::copy(context, x, y);
   }
 

@@ -32,10 +32,11 @@ inline std::string message_of(const std::function<void()>& body) {
   return "";
 }
 
-/// One CPU device and what a Net on it needs.
+/// One device and what a Net on it needs.
 struct NetBench {
-  explicit NetBench(const CpuDeviceOptions& options = {})
-      : device(make_cpu_device(0, options)), context(*device), activity("cpu:0") {
+  explicit NetBench(const CpuDeviceOptions& options = {}) : NetBench(make_cpu_device(0, options), "cpu:0") {}
+  NetBench(std::unique_ptr<Device> one, const std::string& name)
+      : device(std::move(one)), context(*device), activity(name) {
     pass.context = &context;
     pass.seed = 7;
     pass.update_statistics = false;

@@ -1,30 +1,15 @@
 // Random nets of most layer types: every plan, number of devices and interruption gives the results of the
 // plain net, and its gradients are those of its loss.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
-#include "banyan/train/session.hpp"
-#include "net/net_test_tools.hpp"
-#include "net/wide_random_net.hpp"
+#include "net/random_training.hpp"
 #include "relative_distance.hpp"
-#include "train/training_case.hpp"
 
 namespace banyan {
 namespace {
 
-constexpr int kBatch = 4;
-
-template <class T>
-void feed_all(NetBench& bench, Net& net, const WideRandomNet& drawn, int batch) {
-  for (const std::string& name : drawn.fed()) {
-    const std::vector<double> values = WideRandomNet::values(name, batch);
-    copy_from_host(bench.context, std::vector<T>(values.begin(), values.end()).data(),
-                   net.find_blob(name)->data);
-  }
-}
+constexpr int kBatch = 4, kShare = 2;
 
 /// Values as bits, so that one that is not a number equals itself; zeros without their signs.
 struct Results {
@@ -176,100 +161,22 @@ TEST(RandomLayers, HaveTheGradientsOfTheirLosses) {
   }
 }
 
-class Folder {
- public:
-  Folder() : path_(cat(testing::TempDir(), "banyan_random_layers_", ::getpid())) {
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-constexpr int kShare = 2;
-
-TrainOptions train_options(const WideRandomNet& net, int devices, int batch, RunPrecision precision,
-                           const Folder& folder) {
-  TrainOptions options;
-  caffe::SolverParameter solver = io::parse_solver_text(
-      "base_lr: 0.01 momentum: 0.9 lr_policy: 'fixed' random_seed: 3 display: 0 max_iter: 100", "solver");
-  *solver.mutable_net_param() = net_of(net.text(batch, true));
-  solver.set_snapshot_prefix(folder.path() + "/out");
-  options.solver_path = folder.path() + "/solver.prototxt";
-  options.solver = solver_settings(solver, options.solver_path);
-  options.devices = cpu_devices(devices);
-  options.precision = precision;
-  options.threads_per_device = 1;
-  options.sync_bn = SyncBatchNorm::on;
-  options.pinning = Pinning::off;
-  return options;
-}
-
-/// `devices`: how many divide the net's batch in the run that this one is compared with. Samples are dealt to
-/// them in turn.
-void feed_all(Session& session, const WideRandomNet& net, int batch, int devices) {
-  const int own = session.devices();
-  for (const std::string& name : net.fed())
-    for (int device = 0; device < own; ++device)
-      session.set_input(name, WideRandomNet::values(name, batch, {device, own, devices / own}), device);
-}
-
-std::vector<double> trained_values(const Session& session, const Folder& folder) {
-  std::vector<double> all;
-  for (const auto& layer :
-       io::read_weights(snapshot_paths(folder.path() + "/out", session.iteration()).model).layers)
-    for (const auto& blob : layer.blobs)
-      for (std::size_t i = 0; i < blob.count(); ++i) all.push_back(blob.at(i));
-  return all;
-}
-
 TEST(RandomLayers, LearnTheSameOnSeveralDevices) {
   FLAGS_minloglevel = 2;
-  const Folder folder;
-  const Seeds seeds = random_seeds(300);
-  unsigned compared = 0;
-  for (unsigned seed = seeds.first; seed < seeds.end; ++seed) {
-    const WideRandomNet net(seed);
-    const int devices = 2 + static_cast<int>(seed % 2);
-    SCOPED_TRACE(cat("seed ", seed, ", ", devices, " devices:\n", net.text(kShare, true)));
-    try {
-      std::vector<std::vector<double>> values, losses;
-      for (const int number : {1, devices}) {
-        const int batch = kShare * devices / number;
-        Session session(train_options(net, number, batch, RunPrecision::f64, folder));
-        feed_all(session, net, batch, devices);
-        losses.emplace_back();
-        for (int i = 0; i < 3; ++i) {
-          session.step(1);
-          losses.back().push_back(session.metrics().loss);
-        }
-        session.snapshot();
-        values.push_back(trained_values(session, folder));
-      }
-      EXPECT_LE(largest_difference(losses[0], losses[1]), 1e-8);
-      // A net that diverges amplifies rounding without limit.
-      if (losses[0].back() > 1e6) continue;
-      ++compared;
-      EXPECT_LE(largest_difference(values[0], values[1]), 1e-8);
-    } catch (const Error& error) {
-      ADD_FAILURE() << error.what();
-    }
-  }
-  EXPECT_GE(compared, seeds.count() * 9 / 10);
+  expect_to_learn_as_one_device(300, cpu_devices);
 }
 
 TEST(RandomLayers, GoOnFromASnapshotAsIfNothingHadHappened) {
   FLAGS_minloglevel = 2;
-  const Folder folder;
+  const RandomTrainingFolder folder;
   const Seeds seeds = random_seeds(300);
   for (unsigned seed = seeds.first; seed < seeds.end; ++seed) {
     const int devices = 1 + static_cast<int>(seed % 2);
     const WideRandomNet net(seed, {.alone = devices == 1});
     SCOPED_TRACE(cat("seed ", seed, ", ", devices, " devices:\n", net.text(kShare, true)));
     try {
-      const TrainOptions options = train_options(net, devices, kShare, RunPrecision::f32, folder);
+      const TrainOptions options =
+          random_training(net, cpu_devices(devices), kShare, RunPrecision::f32, folder);
       std::string state;
       std::vector<std::vector<double>> values;
       std::vector<double> losses;

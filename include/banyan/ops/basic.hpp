@@ -10,7 +10,7 @@ namespace banyan::ops {
 
 /// y[i] = value, any dtype.
 inline constinit Operator<void(Tensor& y, double value)> fill{"fill"};
-/// y = x in y's dtype and layout; same shape. Float dtypes, bf16 included, and i32/u8 -> float.
+/// y = x in y's dtype and layout; same shape. Float dtypes, bf16 included, and i32/u8 -> float. y may be x.
 inline constinit Operator<void(const Tensor& x, Tensor& y)> copy{"copy"};
 /// y = alpha x + beta y; same count, dtype and layout; beta == 0 ignores y's contents (NaN included).
 inline constinit Operator<void(double alpha, const Tensor& x, double beta, Tensor& y)> axpby{"axpby"};

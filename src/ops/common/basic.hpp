@@ -144,7 +144,7 @@ void copy_tensor(Context& context, const Tensor& x, Tensor& y) {
   else if (x.shape() != y.shape())
     runtime_failure("copy: shapes differ: ", x.shape().to_string(), " and ", y.shape().to_string());
   if (x.dtype() == y.dtype() && same_order(x, y)) {
-    context.stream().copy(y.raw(), x.raw(), x.bytes());
+    if (!x.same_memory(y)) context.stream().copy(y.raw(), x.raw(), x.bytes());
   } else if (x.dtype() == y.dtype()) {
     dispatch_stored(x.dtype(), "copy", [&]<class T>() { copy_as<Backend, T, T>(context, x, y); });
   } else {
