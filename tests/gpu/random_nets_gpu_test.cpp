@@ -56,10 +56,15 @@ void compare_with_cpu(unsigned usual, Allowed allowed, double tolerance) {
     NetOptions on_gpu = options;
     options.channels_last = false;
     on_gpu.channels_last = seed % 3 != 0;
+    on_gpu.fuse = seed % 4 != 1;
+    on_gpu.reuse_memory = seed % 4 != 2;
+    const std::string kept = seed % 4 != 3   ? ""
+                             : seed % 8 == 3 ? "checkpoint: 'normalizations' "
+                                             : "checkpoint: 'auto' ";
     try {
       NetBench cpu, gpu(make_cuda_device(0, 0), "gpu:0");
       const std::vector<Result> expected = results_of<T>(drawn, text, cpu, options),
-                                found = results_of<T>(drawn, text, gpu, on_gpu);
+                                found = results_of<T>(drawn, kept + text, gpu, on_gpu);
       ASSERT_EQ(found.size(), expected.size());
       const double loss = expected[1].values[0];
       if (!std::isfinite(loss) || std::abs(loss) > 1e6) continue;
