@@ -79,17 +79,17 @@ void compare_with_cpu(unsigned usual, Allowed allowed, double tolerance) {
 }
 
 /// Sums in different orders; divisions by deviations and norms that may be small amplify what they differ by.
-TEST(RandomNetsOnGpus, GiveWhatTheyGiveOnCpuDevices) { compare_with_cpu<double>(300, {.alone = true}, 1e-8); }
+TEST(RandomNetsOnGpus, GiveWhatTheyGiveOnCpuDevices) { compare_with_cpu<double>(150, {.alone = true}, 1e-8); }
 
 /// Images channels-last, too.
 TEST(RandomNetsOnGpus, GiveWhatTheyGiveOnCpuDevicesInF32) {
-  compare_with_cpu<float>(300, {.kinks = false, .alone = true}, 1e-3);
+  compare_with_cpu<float>(150, {.kinks = false, .alone = true}, 1e-3);
 }
 
 TEST(RandomNetsOnGpus, LearnWhatOneCpuDeviceDoes) {
   if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
   FLAGS_minloglevel = 2;
-  expect_to_learn_as_one_device(100, gpu_devices);
+  expect_to_learn_as_one_device(50, gpu_devices);
 }
 
 }  // namespace
