@@ -9,38 +9,6 @@ namespace {
 
 constexpr int kBatch = 4;
 
-struct Result {
-  std::string name;
-  std::vector<double> values;
-};
-
-/// Losses, gradients and statistics of two passes whose gradients add up, as with iter_size 2.
-template <class T>
-std::vector<Result> results_of(const WideRandomNet& drawn, const std::string& text, NetBench& bench,
-                               const NetOptions& options) {
-  const auto net = bench.make(text, options);
-  bench.pass.update_statistics = true;
-  feed_all<T>(bench, *net, drawn, kBatch);
-  net->zero_gradients();
-  std::vector<Result> results;
-  const auto append = [&](const std::string& name, const Tensor& tensor) {
-    const std::vector<T> values = values_of<T>(bench.context, tensor);
-    results.push_back({name, {values.begin(), values.end()}});
-  };
-  for (int pass = 0; pass < 2; ++pass) {
-    bench.pass.draw = pass;
-    net->forward(bench.pass);
-    results.push_back({"loss", {loss_of(bench, *net)}});
-    if (options.phase == Phase::train) net->backward(bench.pass);
-  }
-  for (const LearnableParameter& parameter : net->parameters())
-    if (options.phase == Phase::train && parameter.grad.defined())
-      append(cat("gradient of ", parameter.layer, " blob ", parameter.slot), parameter.grad);
-  if (net->statistics().defined()) append("statistics", net->statistics());
-  net->check_results();
-  return results;
-}
-
 template <class T>
 void compare_with_cpu(unsigned usual, Allowed allowed, double tolerance) {
   if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
@@ -63,8 +31,9 @@ void compare_with_cpu(unsigned usual, Allowed allowed, double tolerance) {
                                              : "checkpoint: 'auto' ";
     try {
       NetBench cpu, gpu(make_cuda_device(0, 0), "gpu:0");
-      const std::vector<Result> expected = results_of<T>(drawn, text, cpu, options),
-                                found = results_of<T>(drawn, kept + text, gpu, on_gpu);
+      const auto cpu_net = cpu.make(text, options), gpu_net = gpu.make(kept + text, on_gpu);
+      const std::vector<NamedValues> expected = two_passes<T>(cpu, *cpu_net, drawn, kBatch, options.phase),
+                                     found = two_passes<T>(gpu, *gpu_net, drawn, kBatch, options.phase);
       ASSERT_EQ(found.size(), expected.size());
       const double loss = expected[1].values[0];
       if (!std::isfinite(loss) || std::abs(loss) > 1e6) continue;

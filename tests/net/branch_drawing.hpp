@@ -22,30 +22,6 @@ class BranchDrawing : public DetectorDrawing {
   }
   std::size_t scores() { return vector_of(pick(below(3) != 0), 5); }
 
-  void add_branch_function(std::size_t from) {
-    struct Function {
-      const char *type, *settings;
-      bool kinks;
-    };
-    static const Function kFunctions[] = {
-        {"Mish", "", false},
-        {"ScaleTanH", "", false},
-        {"ScaleTanH", "scale_tanh_param { init_scale: 0.5 gamma: 0.5 power: 0.5 step_size: 2 }", false},
-        {"SpatialDropout", "dropout_param { dropout_ratio: 0.25 }", false},
-        {"SpatialDropout", "spatial_dropout_param { dropout_ratio: 0.4 }", false},
-        {"SignedSqrt", "", false},
-        {"Sparsify", "sparsify_param { coef: 0.01 }", true},
-        {"Sparsify", "sparsify_param { coef: 0.01 thre: 0.2 }", true},
-        {"SymmetricRectify", "symmetric_rectify_param { filler { value: 0.1 } thre_decay: 0.01 }", true},
-        {"SymmetricRectify", "symmetric_rectify_param { channel_shared: true filler { value: 0.05 } }", true},
-    };
-    const Function& drawn = kFunctions[random_() % std::size(kFunctions)];
-    if (drawn.kinks && !allowed_.kinks) return add_branch_function(from);
-    // Near 0 roots amplify rounding.
-    if (drawn.type == std::string("SignedSqrt")) from = add_elementwise(from, "Sigmoid");
-    add_elementwise(from, drawn.type, drawn.settings);
-  }
-
   void add_branch_layer() {
     static const std::vector<Draw> kLayers = {
         {&BranchDrawing::add_reversal, true},

@@ -48,11 +48,14 @@ class DetectorDrawing : public NetDrawing {
   }
 
  private:
+  /// Boxes of each position last.
+  std::size_t at_positions(std::size_t from, int numbers) {
+    return add_unreadable(
+        {"Permute", "permute_param { order: [0, 2, 3, 1] }", {convolution(from, numbers, 1)}});
+  }
   /// Of a layer that gives `each` numbers for every box of a map: N x numbers.
   std::size_t predictions(std::size_t from, int boxes, int each) {
-    const std::size_t maps = convolution(from, boxes * each, 1);
-    const std::size_t last = add_unreadable({"Permute", "permute_param { order: [0, 2, 3, 1] }", {maps}});
-    return add_unreadable({"Flatten", "", {last}});
+    return add_unreadable({"Flatten", "", {at_positions(from, boxes * each)}});
   }
   /// Scores of so many classes for every box.
   std::size_t softmax_of_boxes(std::size_t scores, int classes) {
@@ -204,11 +207,6 @@ class DetectorDrawing : public NetDrawing {
                     cat("yolov3_detection_output_param { num_classes: 2 num_box: 2 ", biases,
                         "mask_group_num: 1 confidence_threshold: 0.25 }"),
                     {map}});
-  }
-  /// Boxes of each position last.
-  std::size_t at_positions(std::size_t from, int numbers) {
-    return add_unreadable(
-        {"Permute", "permute_param { order: [0, 2, 3, 1] }", {convolution(from, numbers, 1)}});
   }
   /// SqueezeDet's.
   void add_squeezed_head() {

@@ -28,7 +28,6 @@ struct Running {
   bool observed = false, asynchronous = false;
 };
 
-/// Losses, gradients and statistics after two passes whose gradients add up, as with iter_size 2.
 Results results_of(const WideRandomNet& drawn, const std::string& text, NetOptions options,
                    const Running& running = {}) {
   CpuDeviceOptions device;
@@ -38,23 +37,11 @@ Results results_of(const WideRandomNet& drawn, const std::string& text, NetOptio
   options.seed = 5;
   const auto net = bench.make(text, options);
   if (running.observed) net->observe_layers({}, {});
-  bench.pass.update_statistics = true;
-  feed_all<float>(bench, *net, drawn, kBatch);
-  net->zero_gradients();
+  const std::vector<NamedValues> found = two_passes<float>(bench, *net, drawn, kBatch, options.phase);
   Results results;
-  for (int pass = 0; pass < 2; ++pass) {
-    bench.pass.draw = pass;
-    net->forward(bench.pass);
-    results.values.push_back(results.loss = loss_of(bench, *net));
-    if (options.phase == Phase::train) net->backward(bench.pass);
-  }
-  const auto append = [&](const Tensor& tensor) {
-    for (const float value : values_of<float>(bench.context, tensor)) results.values.push_back(value);
-  };
-  for (const LearnableParameter& parameter : net->parameters())
-    if (options.phase == Phase::train && parameter.grad.defined()) append(parameter.grad);
-  if (net->statistics().defined()) append(net->statistics());
-  net->check_results();
+  for (const NamedValues& each : found)
+    results.values.insert(results.values.end(), each.values.begin(), each.values.end());
+  results.loss = found[1].values[0];
   return results;
 }
 

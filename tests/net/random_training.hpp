@@ -24,6 +24,38 @@ void feed_all(NetBench& bench, Net& net, const WideRandomNet& drawn, int batch) 
   }
 }
 
+struct NamedValues {
+  std::string name;
+  std::vector<double> values;
+};
+
+/// Losses, gradients and statistics after two passes whose gradients add up, as with iter_size 2.
+template <class T>
+std::vector<NamedValues> two_passes(NetBench& bench, Net& net, const WideRandomNet& drawn, int batch,
+                                    Phase phase) {
+  const bool trains = phase == Phase::train;
+  bench.pass.update_statistics = true;
+  feed_all<T>(bench, net, drawn, batch);
+  net.zero_gradients();
+  std::vector<NamedValues> results;
+  const auto append = [&](const std::string& name, const Tensor& tensor) {
+    const std::vector<T> values = values_of<T>(bench.context, tensor);
+    results.push_back({name, {values.begin(), values.end()}});
+  };
+  for (int pass = 0; pass < 2; ++pass) {
+    bench.pass.draw = pass;
+    net.forward(bench.pass);
+    results.push_back({"loss", {loss_of(bench, net)}});
+    if (trains) net.backward(bench.pass);
+  }
+  for (const LearnableParameter& parameter : net.parameters())
+    if (trains && parameter.grad.defined())
+      append(cat("gradient of ", parameter.layer, " blob ", parameter.slot), parameter.grad);
+  if (net.statistics().defined()) append("statistics", net.statistics());
+  net.check_results();
+  return results;
+}
+
 class RandomTrainingFolder {
  public:
   RandomTrainingFolder() : path_(cat(testing::TempDir(), "banyan_random_layers_", ::getpid())) {

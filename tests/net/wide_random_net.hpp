@@ -63,7 +63,6 @@ class WideRandomNet : public BranchDrawing {
   }
 
   void add_function(std::size_t from) {
-    if (below(5) == 0) return add_branch_function(from);
     struct Function {
       const char *type, *settings;
       bool kinks;
@@ -98,10 +97,22 @@ class WideRandomNet : public BranchDrawing {
         {"Scale", "scale_param { filler { type: 'uniform' min: 0.5 max: 1.5 } }", false},
         {"Bias", "bias_param { filler { type: 'uniform' min: -0.5 max: 0.5 } }", false},
         {"Log", "log_param { shift: 0.5 }", false},
+        {"Mish", "", false},
+        {"ScaleTanH", "", false},
+        {"ScaleTanH", "scale_tanh_param { init_scale: 0.5 gamma: 0.5 power: 0.5 step_size: 2 }", false},
+        {"SpatialDropout", "dropout_param { dropout_ratio: 0.25 }", false},
+        {"SpatialDropout", "spatial_dropout_param { dropout_ratio: 0.4 }", false},
+        {"SignedSqrt", "", false},
+        {"Sparsify", "sparsify_param { coef: 0.01 }", true},
+        {"Sparsify", "sparsify_param { coef: 0.01 thre: 0.2 }", true},
+        {"SymmetricRectify", "symmetric_rectify_param { filler { value: 0.1 } thre_decay: 0.01 }", true},
+        {"SymmetricRectify", "symmetric_rectify_param { channel_shared: true filler { value: 0.05 } }", true},
     };
     const Function& drawn = kFunctions[random_() % std::size(kFunctions)];
     if (drawn.kinks && !allowed_.kinks) return add_function(from);
-    if (drawn.type == std::string("Log")) from = add_elementwise(from, "Sigmoid");
+    // Near 0 roots amplify rounding.
+    if (drawn.type == std::string("Log") || drawn.type == std::string("SignedSqrt"))
+      from = add_elementwise(from, "Sigmoid");
     const std::size_t made = add_elementwise(from, drawn.type, drawn.settings);
     if (drawn.type == std::string("ReLU") && below(3) == 0) add_elementwise(made, "Dropout");
   }
