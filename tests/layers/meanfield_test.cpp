@@ -172,13 +172,14 @@ TEST(Permutohedral, LeavesFarPointsAloneAndTakesEqualOnesTogether) {
 /// Pixels lie on borders of simplices. Two devices' colours differ in their last bits from one device's.
 TEST(Permutohedral, DoesTheSameOnBordersHoweverColoursAreRounded) {
   const int side = 12;
-  const Values x = spread_values(side * side, 4);
-  Values colors = spread_values(3 * side * side, 5, 2);
-  const Values expected = Permutohedral(features_of(side, side, 3, colors, 0.5), 5, 1).filtered(x);
-  for (const double difference : {1e-15, -1e-15}) {
-    for (std::size_t i = 0; i < colors.size(); i += 2) colors[i] += difference * static_cast<double>(i % 5);
+  const Values x = spread_values(side * side, 4), rounding = spread_values(3 * side * side, 6);
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    Values colors = spread_values(3 * side * side, 10 + seed, 2);
+    for (std::size_t i = 0; i < colors.size(); ++i) colors[i] += 0.1 * rounding[i];
+    const Values expected = Permutohedral(features_of(side, side, 3, colors, 0.5), 5, 1).filtered(x);
+    for (std::size_t i = 0; i < colors.size(); ++i) colors[i] += 1e-15 * rounding[i];
     const Values found = Permutohedral(features_of(side, side, 3, colors, 0.5), 5, 1).filtered(x);
-    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-8) << "pixel " << i;
+    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-8) << seed << " " << i;
   }
 }
 
