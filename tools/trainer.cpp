@@ -68,6 +68,7 @@ DEFINE_string(layout, "auto",
 DEFINE_string(out, "",
               "write to this file (default: draw, to standard output; report, to report.html in the folder)");
 DEFINE_bool(all, false, "look at every record of the data, not at a sample");
+DEFINE_bool(updates, false, "one device trains, with updates, as several do in any case");
 DEFINE_bool(data, false, "time only the input: source, decode, augment, and the whole pipeline");
 
 DEFINE_string(gpu, "", "GPUs: 0,1 or all; a GPU listed twice holds two replicas");
@@ -209,6 +210,7 @@ std::vector<tools::FlagRow> flag_rows() {
       {"ignore_unknown_fields", toggle(), filtered},
       {"fold", one_of({"on", "off"}), {"test", "time"}},
       {"all", toggle(), {"doctor"}},
+      {"updates", toggle(), {"time"}},
       {"data", toggle(), {"time"}},
       {"json", toggle(), {"time", "summary", "layers", "topology", "doctor"}},
       {"plan", toggle(), {"summary", "draw"}},
@@ -703,11 +705,13 @@ int run_time(Console&, const Files&) {
   options.sync_bn = sync_bn();
   options.pinning = pinning();
   options.tree = FLAGS_tree;
+  options.updates = FLAGS_updates;
   options.json = FLAGS_json;
   options.signals = &signal_flags();
   install_signals(SignalEffect::stop, SignalEffect::stop, signal_flags());
   if (FLAGS_data) {
     if (!FLAGS_trace.empty()) bad_input("--data and --trace exclude each other");
+    if (FLAGS_updates) bad_input("--data and --updates exclude each other");
     std::cout << time_data(options);
     return 0;
   }

@@ -53,6 +53,7 @@ def measure(trainer, folder, net, devices, options):
         [
             trainer,
             "time",
+            "--updates",
             f"--model={model}",
             f"--cpu={devices}",
             f"--threads_per_device={threads_of(devices)}",

@@ -243,6 +243,25 @@ TEST_F(Trace, TimeOfSeveralDevicesTellsSharesAndWritesATrace) {
             2 * (2 + 3));  // two iterations to warm up
 }
 
+TEST_F(Trace, TimeOfOneDeviceHasUpdatesIfAskedTo) {
+  ASSERT_EQ(run({"time", "--model=" + path("net"), "--cpu=1", "--iterations=3", "--json"}), 0) << file("log");
+  EXPECT_THAT(file("log"), testing::Not(testing::HasSubstr("hidden communication")));
+  EXPECT_THAT(file("log"), testing::HasSubstr("\"update\": 0,"));
+  ASSERT_EQ(run({"time", "--model=" + path("net"), "--cpu=1", "--iterations=3", "--json", "--updates",
+                 "--trace=" + path("trace.json")}),
+            0)
+      << file("log");
+  for (const char* part :
+       {"Average Forward-Backward: ", "       ip\tbackward: ", "exposed communication          0.000 ms",
+        "hidden communication           0.000 ms", "(batch 2)", "\"samples_per_iteration\": 2"})
+    EXPECT_THAT(file("log"), testing::HasSubstr(part));
+  EXPECT_THAT(file("log"), testing::Not(testing::HasSubstr("\"update\": 0,")));
+  expect_refusal(run({"time", "--model=" + path("net"), "--cpu=1", "--updates", "--phase=TEST"}),
+                 {"--phase=TEST and --updates exclude each other"});
+  expect_refusal(run({"time", "--model=" + path("net"), "--cpu=1", "--updates", "--data"}),
+                 {"--data and --updates exclude each other"});
+}
+
 TEST_F(Trace, TimeNeedsNoDataWhereShapesAreGiven) {
   std::filesystem::remove_all(path("db"));
   for (const char* devices : {"--cpu=1", "--cpu=2"}) {

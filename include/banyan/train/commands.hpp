@@ -25,6 +25,7 @@ struct TimeOptions {
   SyncBatchNorm sync_bn = SyncBatchNorm::as_written;  ///< with multiple devices
   std::string tree = "auto";                          ///< the same
   Pinning pinning = Pinning::automatic;               ///< the same
+  bool updates = false;                               ///< one device trains too, as several always do
   bool json = false;
   std::shared_ptr<Timeline> timeline;  ///< nullptr: one is made
   SignalFlags* signals = nullptr;      ///< outlives the call; nullptr: none
@@ -33,9 +34,9 @@ struct TimeOptions {
 /// Runs `iterations` batches and logs each output and the means.
 void test_model(const ModelOptions& options);
 /// Logs the mean time of each layer, of a forward and a backward pass, and samples per second. One device
-/// runs these passes alone; multiple devices train (with exchanges, sums of gradients and updates, at a tiny
-/// rate), and the shares of computation and of exposed and hidden communication in an iteration are logged
-/// too. Returns the report as JSON if asked to, else "".
+/// runs these passes alone; multiple devices, or one with `updates`, train (with exchanges, sums of gradients
+/// and updates, at a tiny rate), and the shares of computation, of exposed and hidden communication and of
+/// the update in an iteration are logged too. Returns the report as JSON if asked to, else "".
 std::string time_model(const TimeOptions& options);
 /// Reads, decodes and augments `iterations` batches of each data layer, without the net: logs samples per
 /// second of each part on one core and of the whole pipeline. Returns it as JSON if asked to, else "". Throws

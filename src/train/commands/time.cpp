@@ -1,5 +1,5 @@
-// `trainer time`: layers and passes on one device; on multiple devices whole training iterations, with
-// exchanges, sums and updates. Times come from a timeline in both cases.
+// `trainer time`: layers and passes on one device; on multiple devices, or with --updates, whole training
+// iterations, with exchanges, sums and updates. Times come from a timeline in both cases.
 #include <glog/logging.h>
 
 #include "banyan/base/error.hpp"
@@ -29,7 +29,7 @@ void log_beginning(int iterations) {
   LOG(INFO) << "Testing for " << iterations << " iterations.";
 }
 
-void log_report(const TimeReport& report, Phase phase) {
+void log_report(const TimeReport& report, Phase phase, bool whole_iterations) {
   const bool trains = phase == Phase::train;
   const double n = report.iterations;
   double forward = 0, backward = 0;
@@ -49,7 +49,7 @@ void log_report(const TimeReport& report, Phase phase) {
   const auto samples = static_cast<double>(report.samples_per_iteration);
   LOG(INFO) << "Samples per second: " << samples * n / report.elapsed * 1000 << " (batch "
             << report.samples_per_iteration << ")";
-  if (report.devices.size() > 1)
+  if (whole_iterations)
     for (const std::string& line : share_lines(report)) LOG(INFO) << line;
   LOG(INFO) << "*** Benchmark ends ***";
 }
@@ -75,7 +75,7 @@ void run_once(Model& model, Phase phase, int iteration) {
   model.context().synchronize();
 }
 
-TimeReport time_one_device(const TimeOptions& options, Timeline& timeline) {
+TimeReport time_passes(const TimeOptions& options, Timeline& timeline) {
   ModelOptions of_model = options.model;
   of_model.missing_data = true;
   of_model.device = options.devices.at(0);
@@ -117,9 +117,11 @@ SolverSettings solver_for(const ModelOptions& options) {
   return solver_settings(solver, options.model);
 }
 
-TimeReport time_devices(const TimeOptions& options) {
-  if (options.model.phase != Phase::train)
+TimeReport time_training(const TimeOptions& options) {
+  if (options.model.phase != Phase::train) {
+    if (options.updates) bad_input("--phase=TEST and --updates exclude each other: a test updates nothing");
     bad_input("--phase=TEST is timed on one device: test batches are dealt whole, devices exchange nothing");
+  }
   TrainOptions training;
   training.solver = solver_for(options.model);
   training.solver_path = options.model.model;
@@ -154,14 +156,15 @@ void log_iterations(const Timeline& timeline, Phase phase) {
 std::string time_model(const TimeOptions& asked) {
   TimeOptions options = asked;
   if (!options.timeline) options.timeline = std::make_shared<Timeline>();
+  const bool whole_iterations = options.updates || options.devices.size() > 1;
   const TimeReport report =
-      options.devices.size() > 1 ? time_devices(options) : time_one_device(options, *options.timeline);
+      whole_iterations ? time_training(options) : time_passes(options, *options.timeline);
   if (report.iterations == 0) {
     LOG(INFO) << "Stopped before an iteration was timed.";
     return "";
   }
   log_iterations(*options.timeline, options.model.phase);
-  log_report(report, options.model.phase);
+  log_report(report, options.model.phase, whole_iterations);
   LOG_IF(WARNING, report.iterations < options.model.iterations && !stop_asked(options))
       << "Only the first " << report.iterations << " iterations are in these figures: the timeline is full";
   return options.json ? time_json(report) : "";
