@@ -11,10 +11,10 @@
 namespace banyan {
 namespace {
 
-/// With room for whole huge pages, and for two: from this size on CPU devices ask for them.
+/// With room for whole huge pages, of which CPU devices make blocks of this size.
 std::int64_t in_huge_pages(std::int64_t bytes) {
   constexpr std::int64_t kHugePage = 2 << 20;
-  return std::max<std::int64_t>(2, (bytes + kHugePage - 1) / kHugePage) * kHugePage;
+  return (bytes + kHugePage - 1) / kHugePage * kHugePage;
 }
 
 /// Multipliers of one parameter, and whether the file gives them (among sharers Caffe compares only those

@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <future>
 #include <limits>
+#include <sstream>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -84,6 +88,40 @@ TEST(CpuDevice, AccountsFromSeveralThreads) {
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(device->memory().in_use, 0u);
   EXPECT_LE(device->memory().peak, 4u * 64);
+}
+
+/// Whether the page at `address` is one of those for which huge pages were asked, as the system tells.
+bool asked_for_huge_pages(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  std::ifstream maps("/proc/self/smaps");
+  std::uintptr_t first = 1, last = 0;
+  for (std::string line; std::getline(maps, line);) {
+    char dash = 0;
+    std::istringstream words(line);
+    std::uintptr_t begin = 0, end = 0;
+    if (words >> std::hex >> begin >> dash >> end && dash == '-')
+      first = begin, last = end;
+    else if (first <= at && at < last && line.starts_with("VmFlags:"))
+      return line.find(" hg") != std::string::npos;
+  }
+  return false;
+}
+
+TEST(CpuDevice, LargeBlocksAreInHugePages) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "sanitizers have an allocator of their own";
+#endif
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) GTEST_SKIP() << "there are none here";
+  const auto device = make_cpu_device(0);
+  constexpr std::int64_t kPage = 2 << 20;
+  const auto is_in_one = [&](std::int64_t bytes, std::int64_t at) {
+    const Tensor block(*device, {bytes}, DType::u8);
+    EXPECT_EQ(device->memory().in_use, static_cast<std::size_t>(bytes));
+    return asked_for_huge_pages(static_cast<const char*>(block.raw()) + at);
+  };
+  EXPECT_TRUE(is_in_one(kPage / 4 * 3, kPage / 4 * 3 - 1));
+  EXPECT_TRUE(is_in_one(kPage + kPage / 2, kPage - 1));
+  EXPECT_TRUE(is_in_one(2 * kPage - 1, 2 * kPage - 2));  // to the end
 }
 
 TEST(InlineStream, RunsAtOnce) {

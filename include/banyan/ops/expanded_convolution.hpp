@@ -19,7 +19,7 @@ struct Expansion {
 /// Can a CPU device compute such a pair? `geometry`: of the depthwise convolution.
 bool can_expand(const ConvolutionGeometry& geometry);
 /// Bytes of an expanded image from which on it does so faster than one convolution after the other. Depends
-/// on the processor only; with AVX-512 it is not known yet, and none has as many.
+/// on the processor only.
 std::int64_t expansion_that_pays();
 
 /// `input` (N, C, H, W) and `output` are channels-last and f32, `weight` and `bias` (undefined: 0) are those

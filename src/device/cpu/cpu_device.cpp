@@ -37,11 +37,15 @@ constinit Preparation prepare_devices = nullptr;
 
 constexpr std::size_t kAlignment = 64;                   // bytes: a cache line, a vector register
 constexpr std::size_t kHugePage = std::size_t{1} << 21;  // bytes
+/// A block's end of at least so much gets a huge page too: not much of it is wasted.
+constexpr std::size_t kNearlyAPage = kHugePage / 4 * 3;
 
 /// nullptr when out of memory. Large blocks ask for huge pages: activations of many MiB are walked linearly,
-/// and without huge pages the page faults of their first use would cost more than the computation.
+/// and without huge pages the page faults of their first use would cost more than the computation, and
+/// finding a page later up to a twentieth of it (LeNet).
 void* allocate_aligned(std::size_t bytes) {
-  const bool large = bytes >= 2 * kHugePage;
+  if (bytes % kHugePage >= kNearlyAPage) bytes = (bytes / kHugePage + 1) * kHugePage;
+  const bool large = bytes >= kHugePage;
   void* data = nullptr;
   if (posix_memalign(&data, large ? kHugePage : kAlignment, bytes == 0 ? kAlignment : bytes) != 0)
     return nullptr;

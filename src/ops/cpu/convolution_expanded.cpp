@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "banyan/ops/expanded_convolution.hpp"
 #include "ops/common/optional_data.hpp"
@@ -239,7 +238,8 @@ bool can_expand(const ConvolutionGeometry& geometry) {
 }
 
 std::int64_t expansion_that_pays() {
-  return instruction_set() == InstructionSet::avx2 ? l2_cache() : std::numeric_limits<std::int64_t>::max();
+  constexpr std::int64_t kWithAvx512 = std::int64_t{512} << 10;
+  return instruction_set() == InstructionSet::avx2 ? l2_cache() : kWithAvx512;
 }
 
 }  // namespace banyan::ops
