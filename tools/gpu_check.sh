@@ -979,7 +979,7 @@ time_layers() {  # net file batch shape devices iterations
   new_case "layers_$1"
   made_net "$2" $each $4 >"$place/net.prototxt"
   out=$folder/logs/layers_$1_gpu$5.json
-  run "layers_$1_gpu$5" 120 "$bin/trainer" time --model="$place/net.prototxt" --gpu="$5" --iterations="$6" --json
+  run "layers_$1_gpu$5" 120 "$bin/trainer" time --updates --model="$place/net.prototxt" --gpu="$5" --iterations="$6" --json
   if [ "$rc" != 0 ]; then
     note failed "layers of $1 on gpu $5" "$(why)" "$log"
     return

@@ -12,7 +12,7 @@ usage: busy_host.py [BUILD_FOLDER...] [options]     (default build/release; of s
   --json=FILE         default BUILD_FOLDER/bench/busy_host.json
   --write=FOLDER      also FOLDER/busy_host.md
 
-Each measurement is a separate process: `trainer time --updates --cpu=N --json` on synthetic data, one batch divided among the devices. A competing
+Each measurement is a separate process: `trainer time --cpu=N --json`, of one device with `--updates`, on synthetic data, one batch divided among the devices. A competing
 program is an endless loop of usual priority, which ends with the measurement. "skew" is the part of an iteration in which a device
 waits for a slower one, "exposed" all of its communication. The ratios are medians of the rounds' ratios: to the smallest number of
 devices under the same load, and to the first build with the same devices and load.
@@ -58,8 +58,9 @@ def threads_of(devices):
 
 def measure(trainer, model, devices, busy, options, times):
     """`trainer time`'s milliseconds of an iteration, by name."""
-    command = [trainer, "time", "--updates", f"--model={model}", f"--cpu={devices}", f"--threads_per_device={threads_of(devices)}"]
+    command = [trainer, "time", f"--model={model}", f"--cpu={devices}", f"--threads_per_device={threads_of(devices)}"]
     command += [f"--pin={options['pin']}", f"--iterations={max(2, round(options['iterations'] * times))}", "--json"]
+    command += ["--updates"] if devices == 1 else []  # several have them in any case; earlier builds do not know the flag
     with competitors(busy):
         return json.loads(common.run(command).out)["milliseconds"]
 

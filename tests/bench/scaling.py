@@ -11,7 +11,7 @@ usage: scaling.py [BUILD_FOLDER] [options]          (default build/release)
   --json=FILE         default BUILD_FOLDER/bench/scaling.json
   --write=FOLDER      also FOLDER/scaling.md and scaling.svg
 
-Each measurement is a separate process: `trainer time --cpu=N --json` on synthetic data: forward, backward, exchange and update. The
+Each measurement is a separate process: `trainer time --cpu=N --json`, of one device with `--updates`, on synthetic data: forward, backward, exchange and update. The
 cores are divided too, so more devices than cores only show the cost of the devices. "exposed" is the part of the iteration
 in which a device waits for others, "skew" the part of that spent waiting for the slower one, "hidden" what ran alongside
 backward.
@@ -53,12 +53,12 @@ def measure(trainer, folder, net, devices, options):
         [
             trainer,
             "time",
-            "--updates",
             f"--model={model}",
             f"--cpu={devices}",
             f"--threads_per_device={threads_of(devices)}",
             f"--iterations={options['iterations'] * settings['times']}",
             "--json",
+            *(["--updates"] if devices == 1 else []),  # several have them in any case
         ]
     )
     return json.loads(done.out)["milliseconds"]

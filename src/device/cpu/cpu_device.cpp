@@ -44,7 +44,10 @@ constexpr std::size_t kNearlyAPage = kHugePage / 4 * 3;
 /// and without huge pages the page faults of their first use would cost more than the computation, and
 /// finding a page later up to a twentieth of it (LeNet).
 void* allocate_aligned(std::size_t bytes) {
-  if (bytes % kHugePage >= kNearlyAPage) bytes = (bytes / kHugePage + 1) * kHugePage;
+  if (bytes % kHugePage >= kNearlyAPage) {
+    bytes += kHugePage - bytes % kHugePage;
+    if (bytes == 0) return nullptr;  // more than there are addresses
+  }
   const bool large = bytes >= kHugePage;
   void* data = nullptr;
   if (posix_memalign(&data, large ? kHugePage : kAlignment, bytes == 0 ? kAlignment : bytes) != 0)

@@ -1,4 +1,4 @@
-// What `trainer time` reports about multiple devices working together.
+// What `trainer time` reports about whole iterations, and about multiple devices working together.
 #pragma once
 
 #include <string>
