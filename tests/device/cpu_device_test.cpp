@@ -76,6 +76,8 @@ TEST(CpuDevice, RunsOutOfMemoryInEarnest) {
   const auto device = make_cpu_device(0);
   EXPECT_THROW(Tensor(*device, {std::int64_t{1} << 60}, DType::u8), Error);
   EXPECT_EQ(device->memory().in_use, 0u);
+  // Whole pages of it would be more than there are addresses.
+  EXPECT_THROW(device->allocate_host(std::numeric_limits<std::size_t>::max() - 1), Error);
 }
 
 TEST(CpuDevice, AccountsFromSeveralThreads) {

@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
 #include "banyan/base/text.hpp"
+#include "banyan/ops/processor.hpp"
 #include "banyan/tensor/values.hpp"
 #include "data/data_test_tools.hpp"
 #include "train/part_bench.hpp"
@@ -52,6 +54,30 @@ TEST_F(ModelTest, SaysWhatHasNoEffectInBothPhases) {
     const std::string text = ::testing::internal::GetCapturedStderr() + join(logged.lines, "\n");
     EXPECT_THAT(text, testing::HasSubstr("quantization_param has no effect"));
   }
+}
+
+/// The beginning of MobileNet-v2's blocks, for images whose expansion exceeds the caches or does not.
+TEST_F(ModelTest, RunsExpansionsWithDepthwiseConvolutionsWhereThatPays) {
+  const auto expands = [&](int side, Phase phase) {
+    std::ofstream(path("net.prototxt")) << R"(
+      layer { name: "x" type: "Input" top: "x" input_param { shape { dim: 1 dim: 3 dim: )"
+                                        << side << " dim: " << side << R"( } } }
+      layer { name: "stem" type: "Convolution" bottom: "x" top: "s" convolution_param { num_output: 16 kernel_size: 3 pad: 1 } }
+      layer { name: "expand" type: "Convolution" bottom: "s" top: "e" convolution_param { num_output: 96 kernel_size: 1 } }
+      layer { name: "relu" type: "ReLU" bottom: "e" top: "e" }
+      layer { name: "dwise" type: "Convolution" bottom: "e" top: "d"
+              convolution_param { num_output: 96 group: 96 kernel_size: 3 pad: 1 stride: 2 } })";
+    ModelOptions options;
+    options.model = path("net.prototxt");
+    options.phase = phase;
+    const Model model(options);
+    const auto& steps = model.net().plan().steps;
+    return std::any_of(steps.begin(), steps.end(), [](const PlanStep& step) { return step.expansion >= 0; });
+  };
+  const bool vectors = ops::instruction_set() != ops::InstructionSet::baseline;
+  EXPECT_EQ(expands(112, Phase::test), vectors);
+  EXPECT_FALSE(expands(14, Phase::test));
+  EXPECT_FALSE(expands(112, Phase::train));
 }
 
 TEST_F(ModelTest, TakesParametersThatWereReplaced) {
