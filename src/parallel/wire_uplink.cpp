@@ -234,7 +234,7 @@ class WireUplink::State {
       entry->filled = context.device().create_event();
     }
     Slot& slot = *entry;
-    slot.message = &message;
+    slot.message = message;
     slot.header = SlotHeader::of(meeting, message, merge);
     slot.among = among;
     slot.bell = &bell;
@@ -258,14 +258,15 @@ class WireUplink::State {
 
   bool done(int number, Context& context) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    const Slot& slot = *slots_.at(number);
+    Slot& slot = *slots_.at(number);
     if (!slot.finished) {
       check();
       if (napping_ && a_device_waits()) wake();
       return false;
     }
-    if (slot.values != slot.message->raw())
-      context.stream().copy(slot.message->raw(), slot.values, slot.message->bytes());
+    if (slot.values != slot.message.raw())
+      context.stream().copy(slot.message.raw(), slot.values, slot.message.bytes());
+    slot.message = {};
     return true;
   }
 
@@ -320,7 +321,7 @@ class WireUplink::State {
     const bool is_bucket;
     SlotExchange exchange;  ///< used by the thread of the wire only
     // The rest is written under the mutex, and by the owner of the slot only.
-    Tensor* message = nullptr;
+    Tensor message;  ///< until done(): after a failure its owner may drop it while it is exchanged
     SlotHeader header;
     ProcessRange among;
     Doorbell* bell = nullptr;

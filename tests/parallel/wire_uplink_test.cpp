@@ -301,19 +301,42 @@ TEST(WireUplink, NamesBothMeetingsWhateverTheirSizes) {
       const auto errors = run_all(hub, [&](Process& process) {
         const bool is_odd = process.number == odd;
         Tensor message(*process.device, Shape{is_odd ? meet.mine : meet.theirs}, DType::f64);
-        try {
-          for (;;) {  // in a bucket, those that are not neighbours may get through once
-            process.begin(meet.slot, message, is_odd ? meet.merge : UplinkMerge::sum, is_odd ? "bn3" : "bn4");
-            process.finish(meet.slot);
-          }
-        } catch (const Error&) {
-          process.uplink->detach();  // nobody writes to the message any more
-          throw;
+        for (;;) {  // in a bucket, those that are not neighbours may get through once
+          process.begin(meet.slot, message, is_odd ? meet.merge : UplinkMerge::sum, is_odd ? "bn3" : "bn4");
+          process.finish(meet.slot);
         }
       });
       EXPECT_THAT(errors, testing::Each(testing::ContainsRegex(cat("process ", odd, " at \"bn3\" above"))));
       EXPECT_THAT(errors, testing::Each(testing::ContainsRegex("process [0-9] at \"bn4\" above")));
     }
+}
+
+/// A thread that is told of a failure drops its message while the thread of the wire may still read or write
+/// it.
+TEST(WireUplink, KeepsAMessageWhoseOwnerHasFailed) {
+  MemoryHub hub({1, 1});
+  std::atomic<bool> begun{false};
+  const auto errors = run_all(hub, [&](Process& process) {
+    expect_sums<float>(process, {1, 100'000});
+    EXPECT_EQ(process.device->memory().in_use, 0u) << "what is done is given back";
+    if (process.number == 1) {
+      begun.wait(false);
+      runtime_failure("the disk broke");
+    }
+    const auto fail_with_a_message = [&] {
+      Tensor message(*process.device, Shape{1000}, DType::f64);
+      process.begin(Uplink::kStatistics, message, UplinkMerge::sum);
+      begun = true;
+      begun.notify_one();
+      process.finish(Uplink::kStatistics);
+    };
+    EXPECT_THROW(fail_with_a_message(), Error);
+    EXPECT_GE(process.device->memory().in_use, 8000u);
+    process.uplink->detach();
+    EXPECT_EQ(process.device->memory().in_use, 0u);
+    runtime_failure("so that this one does not wait for the other either");
+  });
+  EXPECT_THAT(errors, testing::Each(testing::HasSubstr("the disk broke")));
 }
 
 /// All end with the error of the one that failed, and on each host one of them shows it.
@@ -497,16 +520,10 @@ TEST(WireUplink, AnExchangeMayLastLongerThanTheWatchdogWhileItMoves) {
         process.begin(Uplink::kFirstBucket, message, UplinkMerge::sum);
         process.activity.enter(Stage::exchange, "bucket");
         auto moved = before;
-        try {
-          process.bell.wait(process.activity, [&] {
-            moved = std::max(moved, process.uplink->others().moved);
-            return process.uplink->done(Uplink::kFirstBucket, process.context);
-          });
-        } catch (const Error& error) {
-          process.abort.raise(error);
-          process.uplink->detach();  // before the message goes
-          throw;
-        }
+        process.bell.wait(process.activity, [&] {
+          moved = std::max(moved, process.uplink->others().moved);
+          return process.uplink->done(Uplink::kFirstBucket, process.context);
+        });
         const auto after = Clock::now();
         EXPECT_GT(after - before, std::chrono::milliseconds(2000));
         EXPECT_GT(moved, before + (after - before) / 2);
@@ -1039,7 +1056,6 @@ TEST(WireUplink, AProcessThatIsNeededMayNotEnd) {
 TEST(WireUplink, AThreadHeldUpInTheWireDoesNotHoldUpTheEnd) {
   const auto fail = [](bool by_itself) {
     MemoryHub hub({1, 1});
-    Tensor message;  // as in a run, it is there for as long as the uplink may read it
     run_all(
         hub,
         [&](Process& process) {
@@ -1047,7 +1063,7 @@ TEST(WireUplink, AThreadHeldUpInTheWireDoesNotHoldUpTheEnd) {
           if (process.number == 0) std::this_thread::sleep_for(std::chrono::seconds(60));
           hub.hold_up(1);
           if (by_itself) bad_input("record 17 is damaged");
-          message = Tensor(*process.device, Shape{3}, DType::f64);
+          Tensor message(*process.device, Shape{3}, DType::f64);
           process.begin(Uplink::kStatistics, message, UplinkMerge::sum, "bn1");
           process.finish(Uplink::kStatistics);
         },
