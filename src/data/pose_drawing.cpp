@@ -82,11 +82,18 @@ void draw_joints(int joints, const Pose* people, std::size_t count, const PoseGr
 
 }  // namespace
 
-const Skeleton* skeleton_of(std::uint32_t num_parts) {
-  static const std::array<Skeleton, 3> all{coco(), mpi(false), mpi(true)};
-  for (const Skeleton& skeleton : all)
-    if (static_cast<std::uint32_t>(skeleton.parts()) == num_parts) return &skeleton;
-  return nullptr;
+std::optional<Skeleton> skeleton_of(const caffe::CPMTransformationParameter& settings) {
+  const auto parts = static_cast<int>(std::min<std::uint32_t>(settings.num_parts(), kMostJoints + 1));
+  static const std::array<Skeleton, 3> known{coco(), mpi(false), mpi(true)};
+  for (const Skeleton& skeleton : known)
+    if (settings.transform_body_joint() && skeleton.parts() == parts) return skeleton;
+  if (settings.transform_body_joint() || parts < 1 || parts > kMostJoints) return {};
+  for (const Skeleton& skeleton : known)
+    if (!skeleton.limbs.empty() && skeleton.parts() == parts) return {};
+  Skeleton as_stored;
+  as_stored.least_joints = parts;
+  for (int joint = 0; joint < parts; ++joint) as_stored.sources.push_back({joint, joint});
+  return as_stored;
 }
 
 Pose drawn_joints(const Skeleton& skeleton, const Pose& stored) {

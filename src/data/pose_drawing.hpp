@@ -3,13 +3,17 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "banyan/data/poses.hpp"
 
 namespace banyan::data {
 
-/// What the value of num_parts stands for.
+constexpr int kMostJoints = 1024;  ///< of a person in the records
+
+/// What the value of num_parts stands for; without transform_body_joint so many joints as the records have
+/// them, which mirroring does not exchange.
 struct Skeleton {
   int least_joints = 0;                     ///< of a person in the records
   std::vector<std::array<int, 2>> sources;  ///< each joint is the middle of these two of the record's
@@ -18,8 +22,8 @@ struct Skeleton {
   int joints() const { return static_cast<int>(sources.size()); }
   int parts() const { return joints() + 2 * static_cast<int>(limbs.size()); }
 };
-/// nullptr: there is none.
-const Skeleton* skeleton_of(std::uint32_t num_parts);
+/// Nothing: there is none.
+std::optional<Skeleton> skeleton_of(const caffe::CPMTransformationParameter& settings);
 
 /// The joints that are drawn, of those of a record.
 Pose drawn_joints(const Skeleton& skeleton, const Pose& stored);

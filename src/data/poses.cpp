@@ -82,7 +82,8 @@ struct PoseTurn {
 };
 
 bool is_limbed(const caffe::CPMTransformationParameter& settings) {
-  return !skeleton_of(settings.num_parts())->limbs.empty();
+  const std::optional<Skeleton> skeleton = skeleton_of(settings);
+  return skeleton && !skeleton->limbs.empty();
 }
 
 }  // namespace
@@ -91,12 +92,14 @@ void check_poses(const caffe::CPMTransformationParameter& settings, const std::s
   const auto refuse = [&](const auto&... why) {
     bad_input("layer ", quoted(layer), ": cpm_transform_param.", why...);
   };
-  const Skeleton* skeleton = skeleton_of(settings.num_parts());
-  if (skeleton == nullptr)
-    refuse("num_parts must be 56 (COCO), 43 (MPI) or 14 (single persons), not ", settings.num_parts());
+  const std::optional<Skeleton> skeleton = skeleton_of(settings);
+  if (!skeleton && settings.transform_body_joint())
+    refuse("num_parts must be 56 (COCO), 43 (MPI) or 14 (single persons), not ", settings.num_parts(),
+           "; with transform_body_joint: false it is the number of a person's joints, as they are stored");
+  if (!skeleton)
+    refuse("num_parts must be from 1 to ", kMostJoints,
+           ", and neither 56 nor 43, without transform_body_joint, not ", settings.num_parts());
   if (settings.do_clahe()) refuse("do_clahe is not supported: equalize the images before they are stored");
-  if (!settings.transform_body_joint())
-    refuse("transform_body_joint must be true: only joints of whole bodies are drawn");
   if (settings.aug_way() != "rand") refuse("aug_way must be \"rand\", not ", quoted(settings.aug_way()));
   if (settings.scale() != 1 || settings.has_mean_file() || settings.mean_value_size() > 0)
     refuse("scale, mean_file and mean_value are not supported: pixels become (value - 128) / 256");
@@ -118,7 +121,7 @@ void check_poses(const caffe::CPMTransformationParameter& settings, const std::s
   check("sigma", settings.sigma(), kLeast, 1e6);
   check("sigma_center", settings.sigma_center(), kLeast, 1e6);
   check("gray", settings.gray(), 0, 1);
-  check("np_in_lmdb", settings.np_in_lmdb(), skeleton->least_joints, 1024);
+  check("np_in_lmdb", settings.np_in_lmdb(), skeleton->least_joints, kMostJoints);
 }
 
 /// What becomes of a record; nothing in tests.
@@ -208,7 +211,7 @@ std::vector<Shape> PoseWriter::shapes(const Record& record, std::uint64_t) const
 }
 
 void PoseWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
-  const Skeleton& skeleton = *skeleton_of(settings_.num_parts());
+  const Skeleton skeleton = skeleton_of(settings_).value();
   const PoseRecord read = read_pose_record(record, static_cast<int>(settings_.np_in_lmdb()));
   const Change change = draw(read, record, item);
   const Image image = pixels(record, change);
@@ -255,8 +258,7 @@ void PoseWriter::write(const Record& record, std::uint64_t item, const ItemPlace
 }
 
 Shape pose_images(const caffe::CPMTransformationParameter& settings, std::int64_t items) {
-  const bool limbed = skeleton_of(settings.num_parts()) != nullptr && is_limbed(settings);
-  return {items, limbed ? 6 : 4, settings.crop_size_y(), settings.crop_size_x()};
+  return {items, is_limbed(settings) ? 6 : 4, settings.crop_size_y(), settings.crop_size_x()};
 }
 
 Shape pose_maps(const caffe::CPMTransformationParameter& settings, const Shape& images) {

@@ -189,6 +189,13 @@ const pb::Descriptor* message_of(const pb::Descriptor& root, const std::vector<T
   return type;
 }
 
+/// Is it about a field that only a net has?
+bool is_about_layer(const std::string& message) {
+  if (message.find("has no field named") == std::string::npos) return false;
+  const std::string field = quoted_part(message, 1);
+  return field == "layer" || field == "layers";
+}
+
 }  // namespace
 
 bool is_layer(const pb::Descriptor& type) {
@@ -203,7 +210,9 @@ void Complaints::AddError(int line, pb::io::ColumnNumber column, const std::stri
 
 void Complaints::AddWarning(int line, pb::io::ColumnNumber column, const std::string& message) {
   // The one warning that such settings have no effect (net/fork_settings.hpp) holds for unknown ones, too.
-  if (quoted_part(message, 0) == caffe::QuantizationParameter::descriptor()->full_name()) return;
+  if (quoted_part(message, 0) == caffe::QuantizationParameter::descriptor()->full_name() &&
+      !is_about_layer(message))
+    return;
   raw_warnings_.push_back({line, column, message});
 }
 
@@ -243,6 +252,13 @@ std::vector<Complaint> Complaints::warnings(std::size_t most) {
     warnings.push_back(std::move(next));
   }
   return warnings;
+}
+
+std::optional<Complaint> Complaints::about_layer_at(std::size_t offset) {
+  for (const Raw& raw : raw_warnings_)
+    if (is_about_layer(raw.message))
+      if (Complaint about = reworded(raw.line, raw.column, raw.message); about.offset == offset) return about;
+  return {};
 }
 
 /// Of how many complaints the places are told: to find one reads the text several times.
@@ -335,11 +351,21 @@ std::string Complaints::in_words(const std::string& message) {
   while (got == std::string::npos && !words.empty() && words.back() == '.') words.pop_back();
   if (got != std::string::npos) {
     const std::string found = words.substr(got + 7);
-    words = words.substr(0, got) + ", found " + (found.empty() ? "the end of the file" : quoted(found, 60)) +
+    words = words.substr(0, got) + ", found " + (found.empty() ? the_end() : quoted(found, 60)) +
             about_placeholder(words, found);
   }
   words[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(words[0])));
   return words;
+}
+
+/// What was found where more was expected.
+std::string Complaints::the_end() const {
+  const std::vector<TextBlock> open = blocks_around(text_, text_.size());
+  if (open.empty()) return "the end of the file";
+  const TextBlock& last = open.back();
+  return cat("the end of the file within ", quoted(last.name, 60), " of line ",
+             position_of(text_, last.begin).line + 1,
+             open.size() == 1 ? " (a } is" : cat(" (", open.size(), " } are"), " missing)");
 }
 
 /// Finds what is passed over where no value is read in another one's place; a comment of C++ is none that

@@ -54,6 +54,8 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   const std::set<std::pair<std::string, std::string>>& told_layers() const { return told_layers_; }
   /// Of fields that are given again where they can be given once, in what is read.
   std::vector<Complaint> given_again();
+  /// That a layer begins there where none can be; nothing if that is not complained of.
+  std::optional<Complaint> about_layer_at(std::size_t offset);
   /// For the error.
   const StandIn& stand_in() const { return stand_in_; }
   /// Name and current type of the layer with the error; "" of neither if it is not in a layer.
@@ -63,6 +65,7 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   Complaint reworded(int line, int column, const std::string& message);
   std::string with_place(const std::string& words) const;
   std::string in_words(const std::string& message);
+  std::string the_end() const;
   std::string stray(const std::string& message, const std::string& words);
   TextSpan decimals_after_comma() const;
   TextSpan stray_word(const std::string& message) const;

@@ -60,9 +60,10 @@ PlaneMap windows(const caffe::ConvolutionParameter& s) {
 
 bool keeps_places(const std::string& type) {
   static const std::set<std::string> kTypes{
-      "AbsVal",  "BN",      "BNLL",    "BatchNorm", "Bias",   "Clip",      "Concat", "Dropout",  "ELU",
-      "Eltwise", "Exp",     "LRN",     "Log",       "MVN",    "Normalize", "PReLU",  "Power",    "ReLU",
-      "Scale",   "Sigmoid", "Softmax", "Split",     "SyncBN", "Swish",     "TanH",   "Threshold"};
+      "AbsVal",  "BN",      "BNLL",      "BatchNorm", "Bias",   "Clip",      "Concat",
+      "Dropout", "ELU",     "Eltwise",   "Exp",       "ExpMax", "NegSquare", "LRN",
+      "Log",     "MVN",     "Normalize", "PReLU",     "Power",  "ReLU",      "Scale",
+      "Sigmoid", "Softmax", "Split",     "SyncBN",    "Swish",  "TanH",      "Threshold"};
   return kTypes.contains(type);
 }
 

@@ -66,14 +66,19 @@ struct ReadText {
   }
 };
 
-/// The blocks with these names that are in no other such block.
+/// The blocks with these names that are in no other such block; where braces are missing, one is after
+/// another of its name.
 std::vector<TextBlock> outermost(std::string_view text, const std::vector<std::string>& names) {
   std::vector<TextBlock> blocks = blocks_named(text, names);
+  const bool unclosed = missing_braces(text).has_value();
   std::size_t end = 0;
+  std::string around;
   std::erase_if(blocks, [&](const TextBlock& block) {
-    const bool is_inside = block.begin < end;
-    if (!is_inside) end = end_of(text, block);
-    return is_inside;
+    const bool is_inside = block.begin < end && !(unclosed && block.name == around);
+    if (is_inside) return true;
+    end = end_of(text, block);
+    around = block.name;
+    return false;
   });
   return blocks;
 }
@@ -160,6 +165,10 @@ ReadText readable_text(std::string_view text, const pb::Descriptor& root, const 
     mend_old_rules(read);
   }
   if (text.find("CPMData") != std::string_view::npos) mend_pose_data(read);
+  // What is put in at the end is not to be a part of a comment.
+  if (const std::size_t last = read.text.rfind('\n');
+      read.text.find('#', last == std::string::npos ? 0 : last) != std::string::npos)
+    read.text += '\n';
   // The parser takes no separator after a field that it does not know.
   for (const std::size_t place : field_separators(read.text)) read.text[place] = ' ';
   if (&root == caffe::SolverParameter::descriptor() && text.find("test_stage") != std::string_view::npos)
@@ -174,6 +183,25 @@ pb::TextFormat::Parser parser_for(Complaints& complaints) {
   parser.SetRecursionLimit(kDeepestNesting);
   parser.AllowUnknownField(true);
   return parser;
+}
+
+/// Closes blocks that a layer should not be in, or that are open at the end, if that is complained of.
+struct ClosedBlocks {
+  Complaint complaint;
+  bool several;  ///< what is in the inner ones may belong elsewhere
+};
+std::optional<ClosedBlocks> close_blocks(ReadText& read, Complaints& complaints) {
+  const std::optional<MissingBraces> missing = missing_braces(read.text);
+  if (!missing) return {};
+  const bool at_end = missing->at == read.text.size();
+  std::optional<Complaint> unclosed;
+  if (!at_end)
+    unclosed = complaints.about_layer_at(missing->at);
+  else if (complaints.error() && complaints.stand_in().text.empty())
+    unclosed = complaints.error();
+  if (!unclosed || unclosed->offset != missing->at) return {};
+  read.insert(missing->at, missing->closing);
+  return ClosedBlocks{*unclosed, missing->closing.size() > std::string_view("} ").size()};
 }
 
 template <class Message>
@@ -217,13 +245,18 @@ TextProblems find_text_problems(std::string_view text, const std::string& origin
     pb::TextFormat::Parser parser = parser_for(complaints);
     message.Clear();
     done = parser.MergeFromString(read.text, &message);  // a field may be given again
-    if (complaints.error()) {
+    const auto reads = static_cast<std::size_t>(replaced) + 1;
+    const bool may_go_on = replaced < kMostReplaced && reads * read.text.size() <= kMostRead;
+    if (std::optional<ClosedBlocks> closed; may_go_on && (closed = close_blocks(rest, complaints))) {
+      found.push_back(std::move(closed->complaint));
+      problems.lost = problems.lost || closed->several;
+      ++replaced;
+      done = false;
+    } else if (complaints.error()) {
       Complaint error = *complaints.error();
       const StandIn& stand_in = complaints.stand_in();
       const bool again = !found.empty() && found.back().offset >= error.offset;
       ++replaced;
-      const bool may_go_on =
-          replaced <= kMostReplaced && static_cast<std::size_t>(replaced) * read.text.size() <= kMostRead;
       if (again && may_go_on && found.back().offset == error.offset) {
         // What was read there is not right either, of which nothing more is to be said.
         const TextSpan place = stray_at(read.text, error.offset);

@@ -157,6 +157,48 @@ std::vector<TextBlock> blocks_around(std::string_view text, std::size_t offset) 
   return blocks;
 }
 
+std::optional<MissingBraces> missing_braces(std::string_view text) {
+  struct Open {
+    std::string_view name;
+    char closing;
+  };
+  constexpr std::size_t kDeepest = 64;  // what is deeper is no net
+  std::optional<MissingBraces> missing;
+  std::vector<Open> open;
+  Tokens tokens(text, 0);
+  Token token, word;
+  const auto closing = [&](std::size_t first) {
+    std::string braces;
+    for (std::size_t k = open.size(); k-- > first;) braces += {open[k].closing, ' '};
+    return braces;
+  };
+  while (tokens.next(token)) {
+    if (token.kind == Token::Kind::word) word = token;
+    if (token.closes()) {
+      if (!open.empty())
+        open.pop_back();
+      else if (missing)
+        return {};  // what looked like two layers is one within another
+    }
+    if (!token.opens()) continue;
+    const bool is_layer =
+        token.kind == Token::Kind::open && (word.value == "layer" || word.value == "layers");
+    std::size_t around = open.size();  // blocks that it may be in
+    const auto may_hold_it = [&](std::string_view name) {
+      return name.ends_with("net_param") || (name == "layers" && word.value == "layer");  // the latter of V0
+    };
+    while (is_layer && around > 0 && !may_hold_it(open[around - 1].name)) --around;
+    if (around < open.size() && !missing) missing = {word.begin, closing(around)};
+    open.resize(around);
+    open.push_back({token.kind == Token::Kind::open ? word.value : "", token.value == "<"   ? '>'
+                                                                       : token.value == "[" ? ']'
+                                                                                            : '}'});
+    if (open.size() > kDeepest) return {};
+  }
+  if (!missing && !open.empty()) missing = {text.size(), closing(0)};
+  return missing;
+}
+
 std::vector<TextBlock> blocks_named(std::string_view text, const std::vector<std::string>& names) {
   std::vector<TextBlock> blocks;
   Tokens tokens(text, 0);

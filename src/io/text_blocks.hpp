@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,15 @@ struct TextBlock {
 
 /// The blocks that are open at `offset`, outermost first.
 std::vector<TextBlock> blocks_around(std::string_view text, std::size_t offset);
+
+struct MissingBraces {
+  std::size_t at = 0;   // where a layer begins, or the text ends
+  std::string closing;  // what closes the blocks that are open there, and should not be, innermost first
+};
+
+/// Before the first layer that begins within another one, or in any block that has no layers, or at the end;
+/// nothing where each brace has its counterpart from there on.
+std::optional<MissingBraces> missing_braces(std::string_view text);
 
 /// What the block says of itself in `field`, such as a layer's `name`; "" if nothing.
 std::string value_in(std::string_view text, const TextBlock& block, std::string_view field);

@@ -18,7 +18,7 @@ using Lengths = google::protobuf::RepeatedField<google::protobuf::uint32>;
 std::string type_without_depth(const std::string& type) {
   if (type == "Convolution3D" || type == "NdConvolution") return "Convolution";
   if (type == "Deconvolution3D") return "Deconvolution";
-  if (type == "Pooling3D" || type == "NdPooling") return "Pooling";
+  if (type == "Pooling3D" || type == "NdPooling" || type == "PoolingND") return "Pooling";
   return type;
 }
 

@@ -291,6 +291,16 @@ bool has_dense_faces(const caffe::NetParameter& net, const caffe::LayerParameter
   });
 }
 
+/// LiteFlowNet's Warp reads places, which its nets make of a flow and a Grid; PWC-Net's, which has no Grid,
+/// reads the flow.
+bool warps_places(const caffe::NetParameter& net) {
+  const auto has = [&](const auto& is) { return std::any_of(net.layer().begin(), net.layer().end(), is); };
+  return has([](const caffe::LayerParameter& layer) { return layer.type() == "Grid"; }) &&
+         has([](const caffe::LayerParameter& layer) {
+           return layer.type() == "Warp" && !layer.flow_warp_param().has_coordinates();
+         });
+}
+
 const caffe::LayerParameter* find_dense_faces(const caffe::NetParameter& net) {
   for (const caffe::LayerParameter& layer : net.layer())
     if (has_dense_faces(net, layer)) return &layer;
@@ -306,8 +316,8 @@ bool is_read_as_another(const std::string& type) {
 }
 
 bool needs_dialect_upgrade(const caffe::NetParameter& net) {
-  return std::any_of(net.layer().begin(), net.layer().end(), is_dialect) || pads_bytes(net) ||
-         find_dense_faces(net) != nullptr;
+  return warps_places(net) || std::any_of(net.layer().begin(), net.layer().end(), is_dialect) ||
+         pads_bytes(net) || find_dense_faces(net) != nullptr;
 }
 
 caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string& origin) {
@@ -319,6 +329,19 @@ caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string&
     for (caffe::LayerParameter& layer : *net.mutable_layer())
       if (layer.type() == "PriorBox" && !layer.prior_box_param().has_dense_faces())
         layer.mutable_prior_box_param()->set_dense_faces(true);
+  }
+  if (warps_places(net)) {
+    log_info(origin + ": with its Grid layers, as in LiteFlowNet, a Warp reads places, not a flow");
+    std::set<std::string> grids;
+    for (caffe::LayerParameter& layer : *net.mutable_layer()) {
+      if (layer.type() == "Grid") grids.insert(layer.top().begin(), layer.top().end());
+      if (layer.type() == "Warp" && !layer.flow_warp_param().has_coordinates())
+        layer.mutable_flow_warp_param()->set_coordinates(true);
+      // 16 bits would round columns from 256 on.
+      const bool adds = std::any_of(layer.bottom().begin(), layer.bottom().end(),
+                                    [&](const std::string& bottom) { return grids.contains(bottom); });
+      if (adds && !layer.has_storage()) layer.set_storage(caffe::NetParameter::FULL);
+    }
   }
   const bool bytes = convolves_bytes(net);
   LayerList layers;

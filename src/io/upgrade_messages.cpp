@@ -20,7 +20,8 @@ constexpr Renamed kRenamed[] = {{"bnhk_param", "bn_param"},
                                 {"deformable_convolution_param", "convolution_param"},
                                 {"lrn_map_param", "lrn_param"},
                                 {"pooling3d_param", "pooling_param"},
-                                {"pooling_3d_param", "pooling_param"}};
+                                {"pooling_3d_param", "pooling_param"},
+                                {"pooling_nd_param", "pooling_param"}};
 
 const google::protobuf::FieldDescriptor* layer_field(const char* name) {
   return caffe::LayerParameter::descriptor()->FindFieldByName(name);
@@ -36,8 +37,14 @@ bool has_early_transform(const caffe::LayerParameter& layer) {
          s.has_var_sz_img_rand_crop() || s.has_var_sz_img_center_crop();
 }
 
+/// caffe-pro's.
+bool has_new_dim(const caffe::LayerParameter& layer) {
+  const caffe::ImageDataParameter& images = layer.image_data_param();
+  return images.has_new_dim() || images.has_bicubic();
+}
+
 bool has_other_message(const caffe::LayerParameter& layer) {
-  return layer.has_softmaxloss_param() || has_early_transform(layer) ||
+  return layer.has_softmaxloss_param() || has_early_transform(layer) || has_new_dim(layer) ||
          std::any_of(std::begin(kRenamed), std::end(kRenamed),
                      [&](const Renamed& message) { return has_message(layer, message.theirs); });
 }
@@ -51,6 +58,7 @@ class MessageUpgrade {
       if (has_message(layer_, message.theirs)) rename(message);
     if (layer_.has_softmaxloss_param()) softmax_loss();
     if (has_early_transform(layer_)) transform();
+    if (has_new_dim(layer_)) shorter_side();
   }
 
  private:
@@ -92,6 +100,21 @@ class MessageUpgrade {
     s.clear_var_sz_img_rand_resize_upper();
     s.clear_var_sz_img_rand_crop();
     s.clear_var_sz_img_center_crop();
+  }
+
+  void shorter_side() const {
+    caffe::ImageDataParameter& images = *layer_.mutable_image_data_param();
+    const std::uint32_t length = images.new_dim();
+    const bool cubic = images.bicubic();
+    images.clear_new_dim();
+    images.clear_bicubic();
+    if (length == 0) return;
+    if (layer_.transform_param().resize_param_size() > 0) refuse_both("new_dim", "resize_param");
+    caffe::ResizeParameter& resize = *layer_.mutable_transform_param()->add_resize_param();
+    resize.set_resize_mode(caffe::ResizeParameter::FIT_SMALL_SIZE);
+    resize.set_height(length);
+    resize.set_width(length);
+    if (cubic) resize.add_interp_mode(caffe::ResizeParameter::CUBIC);
   }
 
   void softmax_loss() const {

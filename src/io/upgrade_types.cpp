@@ -425,9 +425,11 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
       refuse_both(layer, "multi_label_data_param", "image_data_param");
     if (become == become_video_data && layer.has_multi_frame_data_param() && layer.has_video_data_param())
       refuse_both(layer, "multi_frame_data_param", "video_data_param");
-    if (become == read_codes_once)
-      warn(layer, ": both inputs are ", quoted(layer.bottom(0)),
-           ", which gets the gradient of the first one (in the branch, that of the second cancels it)");
+    const bool second_learns = layer.propagate_down_size() < 2 || layer.propagate_down(1);
+    if (become == read_codes_once && second_learns)
+      warn(
+          layer, ": both inputs are ", quoted(layer.bottom(0)),
+          ", which gets the gradient of the first one (in the branch that of the second, its opposite, too)");
     if (become == become_weighted_loss)
       warn(layer, ": ", quoted(layer.bottom(2)),
            " is read as weights of samples or positions (WeightedSoftmaxWithLoss), which do not change the "

@@ -110,7 +110,8 @@ class BoxLayer : public Layer {
   void fit(AnchorGrid& anchors, const Blob& map, std::int64_t numbers) const {
     if (map.shape.axes() != 4 || map.shape[1] != numbers * anchors.each())
       refuse(quoted(map.name), " is ", map.shape.to_string(), "; expected 4 axes and ", numbers, " x ",
-             anchors.each(), " channels, as there are ", anchors.each(), " anchors");
+             anchors.each(), " channels, as there are ", anchors.each(),
+             " anchors; if they are others, write base_size, ratio and scale, or anchor, into the settings");
     anchors.rows = map.shape[2];
     anchors.columns = map.shape[3];
   }

@@ -19,7 +19,8 @@ class FunctionLayer : public ElementwiseLayer {
     // As other frameworks have it: what often ends in a loss of the user's own making.
     using Kind = ops::Function::Kind;
     if (function.kind == Kind::power || function.kind == Kind::exponential ||
-        function.kind == Kind::logarithm || function.kind == Kind::softplus)
+        function.kind == Kind::logarithm || function.kind == Kind::softplus ||
+        function.kind == Kind::negative_square)
       traits_.storage = StorageRule::full;
   }
 

@@ -105,8 +105,10 @@ void PoolingLayer::read_settings() {
     refuse(
         "pool: MIN is read as Power, Pooling with MAX and Power where a Pooling has one bottom and one top");
   if (s.axis() != 1) refuse("pooling_param.axis other than 1 is not supported");
-  if (std::count(s.dilation().begin(), s.dilation().end(), 1) != s.dilation_size())
-    refuse("dilation other than 1 is not supported: windows have no gaps");
+  for (const auto* gaps : {&s.dilation(), &s.kstride()})
+    if (std::count(gaps->begin(), gaps->end(), 1) != gaps->size())
+      refuse(gaps == &s.dilation() ? "dilation" : "kstride",
+             " other than 1 is not supported: windows have no gaps");
   if (s.has_round_mode() && rounds_up() != (s.round_mode() == caffe::PoolingParameter::CEIL))
     refuse("ceil_mode and round_mode contradict each other; give one of them");
   const bool both = s.has_kernel_h() && s.has_kernel_w(), either = s.has_kernel_h() || s.has_kernel_w(),

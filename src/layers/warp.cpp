@@ -1,7 +1,8 @@
 // Warp (PWC-Net), FlowWarp (FlowNet2): the first input sampled along the second, a flow N x 2 x H x W, to the
 // right and down in pixels; 0 where the flow leads out of the map. FlowTransformer (Hidden Two-Stream):
 // beyond the border values fade to 0 within a pixel, and there is a gradient of the flow alone, unless
-// propagate_down asks for that of the first input.
+// propagate_down asks for that of the first input. With `coordinates` (LiteFlowNet) the second input says
+// places, and values fade there, too.
 #include "banyan/ops/warp.hpp"
 
 #include "banyan/layers/layer.hpp"
@@ -18,13 +19,15 @@ class WarpLayer : public Layer {
                .by_sample = true,
                .backward_reads_outputs = false}) {
     if (type() != "FlowTransformer") return;
-    border_ = ops::WarpBorder::fades;
+    rules_.border = ops::WarpBorder::fades;
     if (parameter_.propagate_down_size() == 0 || !parameter_.propagate_down(0)) traits_.constant_input = 0;
   }
 
   void read_settings() override {
     if (parameter_.flow_warp_param().fill_value() != caffe::FlowWarpParameter::ZERO)
       refuse("fill_value NOT_A_NUMBER is not supported: pixels from outside are 0");
+    rules_.coordinates = parameter_.flow_warp_param().coordinates();
+    if (rules_.coordinates) rules_.border = ops::WarpBorder::fades;
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
@@ -37,7 +40,7 @@ class WarpLayer : public Layer {
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    ops::warp_forward(*pass.context, inputs[0]->data, inputs[1]->data, border_, outputs[0]->data);
+    ops::warp_forward(*pass.context, inputs[0]->data, inputs[1]->data, rules_, outputs[0]->data);
   }
 
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
@@ -47,9 +50,9 @@ class WarpLayer : public Layer {
     if (propagate[0]) {
       const Shape& maps = inputs[0]->shape;
       ensure(context, rows_, Shape{maps[0], maps[2], 2}, DType::i32);
-      ops::warp_backward(context, dy, flow, border_, rows_, inputs[0]->grad);
+      ops::warp_backward(context, dy, flow, rules_, rows_, inputs[0]->grad);
     }
-    if (propagate[1]) ops::warp_flow_backward(context, inputs[0]->data, flow, border_, dy, inputs[1]->grad);
+    if (propagate[1]) ops::warp_flow_backward(context, inputs[0]->data, flow, rules_, dy, inputs[1]->grad);
   }
 
   double forward_flops(const Blobs&, const Blobs& outputs) const override {
@@ -57,17 +60,20 @@ class WarpLayer : public Layer {
   }
 
  private:
-  ops::WarpBorder border_ = ops::WarpBorder::none;
+  ops::WarpRules rules_{ops::WarpBorder::none};
   Tensor rows_;
 };
 
-const RegisterLayer<WarpLayer> registered_warp("Warp", {.about = "maps sampled along a flow (PWC-Net)",
-                                                        .message = "",
-                                                        .inputs = {{4, 5, 6}, {2, 5, 6}}});
+const RegisterLayer<WarpLayer> registered_warp(
+    "Warp", {.about = "maps sampled along a flow (PWC-Net) or at places (LiteFlowNet)",
+             .message = "flow_warp_param",
+             .examples = {"", "coordinates: true"},
+             .inputs = {{4, 5, 6}, {2, 5, 6}}});
 const RegisterLayer<WarpLayer> registered_flow_warp("FlowWarp",
                                                     {.about = "maps sampled along a flow (FlowNet2)",
                                                      .message = "flow_warp_param",
-                                                     .examples = {"", "fill_value: ZERO"},
+                                                     .examples = {"", "fill_value: ZERO",
+                                                                  "coordinates: true"},
                                                      .inputs = {{4, 5, 6}, {2, 5, 6}}});
 const RegisterLayer<WarpLayer> registered_flow_transformer(
     "FlowTransformer", {.about = "maps sampled along a flow, which alone has a gradient (Hidden Two-Stream)",

@@ -74,15 +74,32 @@ bool scales_a_filler(const google::protobuf::Message& message) {
   return false;
 }
 
-/// One line for all layers that have the setting.
+/// Projects whose anchors are others change the file that py-faster-rcnn's layers in Python have them from.
+bool has_usual_anchors(const caffe::LayerParameter& layer) {
+  const caffe::PythonParameter& code = layer.python_param();
+  const auto given = [&](const char* key) { return code.param_str().find(key) != std::string::npos; };
+  const bool proposes = code.module() == "rpn.proposal_layer" && code.layer() == "ProposalLayer";
+  const bool targets = code.module() == "rpn.anchor_target_layer" && code.layer() == "AnchorTargetLayer";
+  const int most = targets ? 4 : 3;  // other projects have layers of the same names with other inputs
+  return layer.type() == "Python" && (proposes || targets) && layer.bottom_size() >= 3 &&
+         layer.bottom_size() <= most &&
+         !(given("anchor") || given("scale") || given("ratio") || given("base_size"));
+}
+
+/// One line for all layers that have the setting; empty: none has it.
 template <class Has>
-void warn_once(const caffe::NetParameter& net, const char* what, const Has& has) {
+std::string said_once(const caffe::NetParameter& net, const char* what, const Has& has) {
   const auto& layers = net.layer();
   const auto first = std::find_if(layers.begin(), layers.end(), has);
-  if (first == layers.end()) return;
+  if (first == layers.end()) return "";
   const auto found = std::count_if(first, layers.end(), has);
-  log_warning(cat("layer ", quoted(first->name()),
-                  found > 1 ? cat(" and ", found - 1, " more") : std::string(), ": ", what));
+  return cat("layer ", quoted(first->name()), found > 1 ? cat(" and ", found - 1, " more") : std::string(),
+             ": ", what);
+}
+
+template <class Has>
+void warn_once(const caffe::NetParameter& net, const char* what, const Has& has) {
+  if (const std::string said = said_once(net, what, has); !said.empty()) log_warning(said);
 }
 
 /// Crops that older branches cut elsewhere.
@@ -189,6 +206,13 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
   warn_once(net,
             "strict_dim: false (DeepLab) has no effect: weights of a file must have the shapes of the net's",
             [](const caffe::LayerParameter& layer) { return !layer.strict_dim(); });
+  const std::string native =
+      said_once(net,
+                "native layers take the place of rpn.proposal_layer and rpn.anchor_target_layer, with "
+                "py-faster-rcnn's anchors (base_size 16, ratios 0.5, 1, 2, scales 8, 16, 32): if the "
+                "project's generate_anchors.py has others, write them into param_str",
+                has_usual_anchors);
+  if (!native.empty()) log_info(native);
 }
 
 }  // namespace banyan

@@ -94,7 +94,8 @@ Net::Net(const caffe::NetParameter& parameter, const NetOptions& options, Contex
   options_.channels_last = options_.channels_last && options_.dtype == DType::f32;
   activity.enter(Stage::set_up);
   try {
-    if (options_.rank == 0 && options_.phase == Phase::train) warn_of_fork_settings(parameter);
+    if (options_.rank == 0 && options_.phase == Phase::train && !options_.shapes_only)
+      warn_of_fork_settings(parameter);
     definition_ = define_net(parameter, options_);
     precision_ = read_precision(definition_, options_.dtype, context.device().math());
     graph_.trains = options_.phase == Phase::train || definition_.force_backward();

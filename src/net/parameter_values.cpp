@@ -35,18 +35,23 @@ bool same_rows(const io::BlobData& blob, const std::string& from, const Shape& w
   return blob.shape[padded ? 2 : 0] == wanted[0] && blob.count() == static_cast<std::size_t>(wanted.count());
 }
 
-/// `from`: the file's layer, whose blobs these are.
-void check_shapes(const std::vector<const io::BlobData*>& blobs, const io::LayerWeights& from,
-                  const Layer& target) {
+/// `from`: the file's layer, whose blobs these are. What is skipped becomes nullptr.
+void check_shapes(std::vector<const io::BlobData*>& blobs, const io::LayerWeights& from, const Layer& target,
+                  OtherShapes other_shapes = OtherShapes::refuse) {
   for (std::size_t i = 0; i < blobs.size(); ++i) {
     const std::vector<std::int64_t>& wanted = target.parameters()[i].shape.dims();
     if (blobs[i] == nullptr || io::shapes_compatible(*blobs[i], wanted)) continue;
     if (i == 0 && same_rows(*blobs[i], from.type, target.parameters()[i].shape, target.type()))
       log_info(cat("layer ", quoted(target.name()), " (", target.type(), ") takes the weights of an ",
                    from.type, ", ", io::shape_text(blobs[i]->shape), " as ", io::shape_text(wanted)));
-    else
-      bad_input("layer ", quoted(target.name()), " (", target.type(), "), blob ", i, ": the net needs shape ",
-                io::shape_text(wanted), ", the file has shape ", io::shape_text(blobs[i]->shape));
+    else {
+      const std::string differ =
+          cat("layer ", quoted(target.name()), " (", target.type(), "), blob ", i, ": the net needs shape ",
+              io::shape_text(wanted), ", the file has shape ", io::shape_text(blobs[i]->shape));
+      if (other_shapes == OtherShapes::refuse) bad_input(differ);
+      log_warning(differ + "; it is left out (ignore_shape_mismatch)");
+      blobs[i] = nullptr;
+    }
   }
 }
 
@@ -167,7 +172,8 @@ io::LayerWeights with_shared_blobs(const Net& net, int target, const io::LayerWe
 
 }  // namespace
 
-std::set<int> load_weights(Net& net, const io::ModelWeights& weights, const std::string& origin) {
+std::set<int> load_weights(Net& net, const io::ModelWeights& weights, const std::string& origin,
+                           OtherShapes other_shapes) {
   std::set<int> filled;
   std::vector<std::string> not_finite;
   for (const io::LayerWeights& source : weights.layers) {
@@ -180,8 +186,8 @@ std::set<int> load_weights(Net& net, const io::ModelWeights& weights, const std:
       Layer& to = *net.layers()[target];
       const io::LayerWeights whole =
           weights.shared_once ? with_shared_blobs(net, target, source, weights) : io::LayerWeights();
-      const std::vector<const io::BlobData*> blobs = to.match_blobs(weights.shared_once ? whole : source);
-      check_shapes(blobs, source, to);
+      std::vector<const io::BlobData*> blobs = to.match_blobs(weights.shared_once ? whole : source);
+      check_shapes(blobs, source, to, other_shapes);
       bool finite = true;
       for (std::size_t s = 0; s < blobs.size(); ++s) {
         if (blobs[s] == nullptr) continue;
@@ -250,7 +256,8 @@ void check_weights(const Net& net, io::ModelWeights& weights, const std::string&
       bad_input(origin, ": the net has no layer ", quoted(source.name), did_you_mean(source.name, names));
     const Layer& layer = *net.layers()[target];
     try {
-      check_shapes(layer.match_blobs(source), source, layer);
+      std::vector<const io::BlobData*> blobs = layer.match_blobs(source);
+      check_shapes(blobs, source, layer);
     } catch (const Error& error) {
       throw Error(error.kind(), origin + ": " + error.message());
     }

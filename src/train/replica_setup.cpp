@@ -199,7 +199,8 @@ void Replica::load_initial_state() {
     std::set<int> loaded;
     for (const std::string& file : run_.options.weights) {
       LOG(INFO) << log_lines::finetuning(file);
-      loaded.merge(load_weights(*net_, io::read_weights(file), file));
+      loaded.merge(load_weights(*net_, io::read_weights(file), file,
+                                run_.solver.ignore_shape_mismatch ? OtherShapes::skip : OtherShapes::refuse));
     }
     if (!run_.resume) {
       warn_of_missing_statistics(*net_);

@@ -95,6 +95,7 @@ class Reader {
     if (settings.devices.gpu || !s_.has_solver_mode())
       settings.devices.gpus.assign(s_.device_id().begin(), s_.device_id().end());
     settings.weights.assign(s_.weights().begin(), s_.weights().end());
+    settings.ignore_shape_mismatch = s_.ignore_shape_mismatch();
     settings.text = text();
     return settings;
   }

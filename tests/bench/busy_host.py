@@ -19,8 +19,7 @@ devices under the same load, and to the first build with the same devices and lo
 """
 
 import contextlib
-import json
-import os
+import itertools
 import pathlib
 import statistics
 import subprocess
@@ -52,19 +51,6 @@ def competitors(count):
             loop.wait()
 
 
-def threads_of(devices):
-    return max(1, len(os.sched_getaffinity(0)) // devices)
-
-
-def measure(trainer, model, devices, busy, options, times):
-    """`trainer time`'s milliseconds of an iteration, by name."""
-    command = [trainer, "time", f"--model={model}", f"--cpu={devices}", f"--threads_per_device={threads_of(devices)}"]
-    command += [f"--pin={options['pin']}", f"--iterations={max(2, round(options['iterations'] * times))}", "--json"]
-    command += ["--updates"] if devices == 1 else []  # several have them in any case; earlier builds do not know the flag
-    with competitors(busy):
-        return json.loads(common.run(command).out)["milliseconds"]
-
-
 def ratio(rounds, others):
     return f"{statistics.median(mine['iteration'] / other['iteration'] for mine, other in zip(rounds, others)):.2f}"
 
@@ -80,7 +66,7 @@ def net_rows(measured, builds, devices, busy):
             for build in builds:
                 rounds = measured[load, n, build]
                 times = [r["iteration"] for r in rounds]
-                row = [load, f"{n} x {threads_of(n)}", *([build] if len(builds) > 1 else [])]
+                row = [load, f"{n} x {common.threads_of(n)}", *([build] if len(builds) > 1 else [])]
                 row += [f"{statistics.median(times):.2f} ({min(times):.2f} to {max(times):.2f})"]
                 row += [ratio(rounds, measured[load, min(devices), build])]
                 if len(builds) > 1:
@@ -98,7 +84,7 @@ def report(result, builds, devices, busy, options):
     ]
     if about["busy_before"] > 0.1:
         lines[0] += f" **Disturbed**: before it, other programs used {about['busy_before']:.0%} of the processor."
-    header = ["busy", "devices x threads", *(["build"] if several else []), "ms", f"/ {min(devices)} x {threads_of(min(devices))}"]
+    header = ["busy", "devices x threads", *(["build"] if several else []), "ms", f"/ {min(devices)} x {common.threads_of(min(devices))}"]
     header += [*(["/ first build"] if several else []), "exposed", "skew"]
     for net, measured in result["nets"].items():
         lines += ["", f"## {net}, batch {NETS[net]['shape'][0]} in all", ""]
@@ -130,13 +116,12 @@ def main():
             for n in devices:
                 made_net.write(pathlib.Path(folder) / f"{net}_{n}.prototxt", NETS[net]["net"], (batch // n, *image))
         for number in range(options["rounds"]):
-            for load in busy:
-                for net in nets:
-                    for n in devices:
-                        for build, where in zip(builds, folders):
-                            model = pathlib.Path(folder) / f"{net}_{n}.prototxt"
-                            times = measure(where / "bin/trainer", model, n, load, options, NETS[net]["times"])
-                            result["nets"][net].setdefault((load, n, build), []).append(times)
+            for load, net, n, (build, where) in itertools.product(busy, nets, devices, list(zip(builds, folders))):
+                model = pathlib.Path(folder) / f"{net}_{n}.prototxt"
+                iterations = max(2, round(options["iterations"] * NETS[net]["times"]))
+                with competitors(load):
+                    times = common.time_training(where / "bin/trainer", model, n, iterations, f"--pin={options['pin']}")
+                result["nets"][net].setdefault((load, n, build), []).append(times)
             print(f"  round {number + 1}", file=sys.stderr)
     report(result, builds, devices, busy, options)
     for net, measured in result["nets"].items():

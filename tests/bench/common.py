@@ -44,6 +44,28 @@ def run(command, environment=None, cores=None):
     return finished
 
 
+def threads_of(devices):
+    return max(1, len(os.sched_getaffinity(0)) // devices)
+
+
+def time_training(trainer, model, devices, iterations, *flags):
+    """`trainer time`'s milliseconds of an iteration with updates, by name; the devices share all cores."""
+    flags += ("--updates",) if devices == 1 else ()  # several have them in any case; earlier builds do not know the flag
+    done = run(
+        [
+            trainer,
+            "time",
+            f"--model={model}",
+            f"--cpu={devices}",
+            f"--threads_per_device={threads_of(devices)}",
+            f"--iterations={iterations}",
+            "--json",
+            *flags,
+        ]
+    )
+    return json.loads(done.out)["milliseconds"]
+
+
 def skip(what, why):
     """Reports on the terminal what is not measured."""
     print(f"SKIPPED {what}: {why}", file=sys.stderr)

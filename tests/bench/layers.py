@@ -817,6 +817,7 @@ CASES = {
         "Correlation correlation_param { pad: 20 kernel_size: 1 max_displacement: 20 stride_2: 2 }",
     ),
     "Warp": Case({"x": ((8, 32, 112, 192), signed), "flow": ((8, 2, 112, 192), signed)}, "Warp"),
+    "ExpMax": Case({"x": ((8, 49, 56, 96), signed)}, "ExpMax"),
     "FlowWarp": Case({"x": ((8, 3, 320, 448), signed), "flow": ((8, 2, 320, 448), signed)}, "FlowWarp"),
     "FlowTransformer": Case(  # of Hidden Two-Stream
         {"x": ((8, 3, 112, 112), signed), "flow": ((8, 2, 112, 112), signed)}, "FlowTransformer", constant=("x",)
@@ -1076,6 +1077,7 @@ NO_CASE = {
     "ContinuationIndicator": "a source of a few constants",
     "DummyData": "a source: constants once, or random numbers",
     "GenerateAugmentationParameters": "42 numbers of each sample",
+    "Grid": "constants",
     "Input": "the program writes its values",
     "MemoryData": "the program writes its values",
     "Parameter": "a parameter is its output",
@@ -1226,6 +1228,7 @@ def save(folder, layers=None, shares=None):
         common.save_markdown(folder, "layers", "Single layers against PyTorch", layers, False)
         old = path.read_text()
     section = "\n".join(["", *shares, ""]) if shares else old_shares
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(old + (SHARES + section if section else ""))
 
 

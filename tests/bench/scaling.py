@@ -19,7 +19,6 @@ Messages are those of `trainer topology --cpu=N --json`; the moments of C channe
 """
 
 import json
-import os
 import pathlib
 import statistics
 import sys
@@ -37,10 +36,6 @@ NETS = {
 MESSAGES = (1 << 10, 2 << 10, 16 << 10)
 
 
-def threads_of(devices):
-    return max(1, len(os.sched_getaffinity(0)) // devices)
-
-
 def measure(trainer, folder, net, devices, options):
     """`trainer time`'s milliseconds of an iteration, by name."""
     settings = NETS[net]
@@ -49,19 +44,7 @@ def measure(trainer, folder, net, devices, options):
         raise common.Failed(f"{net}: {batch} samples cannot be shared out evenly among {devices} devices")
     model = pathlib.Path(folder) / "net.prototxt"
     made_net.write(model, settings["net"], (batch // devices, *image))
-    done = common.run(
-        [
-            trainer,
-            "time",
-            f"--model={model}",
-            f"--cpu={devices}",
-            f"--threads_per_device={threads_of(devices)}",
-            f"--iterations={options['iterations'] * settings['times']}",
-            "--json",
-            *(["--updates"] if devices == 1 else []),  # several have them in any case
-        ]
-    )
-    return json.loads(done.out)["milliseconds"]
+    return common.time_training(trainer, model, devices, options["iterations"] * settings["times"])
 
 
 def latencies(trainer, devices):
@@ -81,7 +64,7 @@ def net_rows(net, by_devices):
         iteration = median(rounds, "iteration")
         ratio = statistics.median(mine["iteration"] / one["iteration"] for mine, one in zip(rounds, first))
         shares = [f"{100 * median(rounds, key) / iteration:.1f} %" for key in ("exposed", "exposed_skew", "hidden")]
-        yield [devices, threads_of(devices), f"{iteration:.2f}", f"{1000 * batch / iteration:.0f}", f"{ratio:.2f}", *shares]
+        yield [devices, common.threads_of(devices), f"{iteration:.2f}", f"{1000 * batch / iteration:.0f}", f"{ratio:.2f}", *shares]
 
 
 def report(result, options):

@@ -365,6 +365,36 @@ TEST_F(CpmData, DrawsSinglePersons) {
   EXPECT_NEAR(maps.at(29, 9, 15), 1 - bell(1.5, -0.5, 4), 1e-6);
 }
 
+/// So many joints as there are, and none of them on the other side in a mirror image.
+TEST_F(CpmData, DrawsJointsAsTheyAreStored) {
+  PosedImage image(4, 17);
+  image.x = 30, image.y = 25;
+  image.people[0][2] = {30, 10};
+  image.people[0][16] = {60, 38};
+  put({image.bytes()});
+  const std::string joints = "transform_body_joint: false num_parts: 17 np_in_lmdb: 17 stride: 4 sigma: 4 ";
+  Replica replica(text(joints), 0, 1, Phase::test);
+  replica.step();
+  EXPECT_EQ(replica.outputs[0]->shape, (Shape{1, 4, 40, 72}));
+  EXPECT_EQ(replica.outputs[1]->shape, (Shape{1, 36, 10, 18}));
+  const Maps maps(replica);
+  for (const int first : {0, 18}) {
+    EXPECT_NEAR(maps.at(first + 2, 2, 7), bell(-0.5, -0.5, 4), 1e-6);
+    EXPECT_NEAR(maps.at(first + 16, 9, 15), bell(1.5, -0.5, 4), 1e-6);
+    EXPECT_EQ(maps.at(first + 3, 2, 7), 0);
+    EXPECT_NEAR(maps.at(first + 17, 2, 7), 1 - bell(-0.5, -0.5, 4), 1e-6);
+  }
+  Replica mirrored(text(joints + "flip_prob: 1 scale_prob: 0 max_rotate_degree: 0 center_perterb_max: 0 "
+                                 "crop_size_x: 40 crop_size_y: 40"));
+  mirrored.step();
+  const std::vector<double> values = mirrored.values(1);
+  for (int joint = 0; joint < 17; ++joint)
+    EXPECT_EQ(*std::max_element(values.begin() + std::ptrdiff_t{joint * 100},
+                                values.begin() + std::ptrdiff_t{(joint + 1) * 100}) > 0.5,
+              joint == 2)
+        << joint;
+}
+
 /// MPI: the middle of the body is between pelvis (6) and thorax (7).
 TEST_F(CpmData, DrawsTheBodiesOfMpi) {
   PosedImage image(5, 16);
@@ -470,8 +500,11 @@ TEST_F(CpmData, RefusesSettingsThatItCannotFollow) {
   put({PosedImage().bytes()});
   for (const auto& [settings, why] : std::initializer_list<std::pair<const char*, const char*>>{
            {"num_parts: 15", "num_parts must be 56 (COCO), 43 (MPI) or 14 (single persons), not 15"},
+           {"transform_body_joint: false num_parts: 43", "neither 56 nor 43, without transform_body_joint"},
+           {"transform_body_joint: false num_parts: 0", "num_parts must be from 1 to 1024"},
+           {"transform_body_joint: false num_parts: 4294967295", "num_parts must be from 1 to 1024"},
+           {"transform_body_joint: false num_parts: 17", "np_in_lmdb must be in [17, 1024], not 16"},
            {"do_clahe: true", "do_clahe is not supported: equalize the images before they are stored"},
-           {"transform_body_joint: false", "only joints of whole bodies are drawn"},
            {"aug_way: 'table'", "aug_way must be \"rand\", not \"table\""},
            {"scale: 2", "scale, mean_file and mean_value are not supported"},
            {"mean_value: 2", "scale, mean_file and mean_value are not supported"},

@@ -326,6 +326,43 @@ TEST(Dialects, NvidiasEarlyNamesOfTransformations) {
                   "earlier names of crop_size; give one of the three");
 }
 
+TEST(Dialects, LiteFlowNet) {
+  expect_layers(
+      "layer { name: 'g' type: 'Grid' bottom: 'f' top: 'g' }\n"
+      "layer { name: 'a' type: 'Eltwise' bottom: 'f' bottom: 'g' top: 'p' }\n"
+      "layer { name: 'w' type: 'Warp' bottom: 'x' bottom: 'p' top: 'w' }\n"
+      "layer { name: 'v' type: 'Warp' bottom: 'x' bottom: 'f' top: 'v' flow_warp_param { coordinates: false "
+      "} }",
+      "layer { name: 'g' type: 'Grid' bottom: 'f' top: 'g' }\n"
+      "layer { name: 'a' type: 'Eltwise' bottom: 'f' bottom: 'g' top: 'p' storage: FULL }\n"
+      "layer { name: 'w' type: 'Warp' bottom: 'x' bottom: 'p' top: 'w' flow_warp_param { coordinates: true } "
+      "}\n"
+      "layer { name: 'v' type: 'Warp' bottom: 'x' bottom: 'f' top: 'v' flow_warp_param { coordinates: false "
+      "} }");
+  const std::string pwc = "layer { name: 'w' type: 'Warp' bottom: 'x' bottom: 'p' top: 'w' }";
+  expect_layers(pwc, pwc);
+}
+
+TEST(Dialects, ShorterSidesOfCaffePro) {
+  expect_layers(
+      "layer { name: 'a' type: 'ImageData' top: 'a' image_data_param { source: 'l' new_dim: 256 bicubic: "
+      "true } }\n"
+      "layer { name: 'b' type: 'ImageData' top: 'b' image_data_param { new_dim: 9 shared_file_system: true } "
+      "}\n"
+      "layer { name: 'c' type: 'ImageData' top: 'c' image_data_param { new_dim: 0 bicubic: true } }",
+      "layer { name: 'a' type: 'ImageData' top: 'a' image_data_param { source: 'l' } transform_param { "
+      "resize_param { resize_mode: FIT_SMALL_SIZE height: 256 width: 256 interp_mode: CUBIC } } }\n"
+      "layer { name: 'b' type: 'ImageData' top: 'b' image_data_param { shared_file_system: true } "
+      "transform_param { resize_param { resize_mode: FIT_SMALL_SIZE height: 9 width: 9 } } }\n"
+      "layer { name: 'c' type: 'ImageData' top: 'c' image_data_param { } }");
+  expect_contains(error_of([&] {
+                    read_dialect(
+                        "layer { name: 'd' type: 'ImageData' top: 'd' image_data_param { new_dim: 2 } "
+                        "transform_param { resize_param { height: 3 width: 3 } } }");
+                  }),
+                  "new_dim is a branch's name of resize_param; give one of the two");
+}
+
 TEST(Dialects, RistrettoAndFpgas) {
   const std::string rest = "bottom: 'x' top: 'y' quantization_param { bw_params: 8 } ";
   expect_layers("layer { name: 'a' type: 'ConvolutionRistretto' " + rest + "}\n" +

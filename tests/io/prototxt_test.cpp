@@ -182,12 +182,9 @@ TEST(Prototxt, ATypeOfTheNewFormatDoesNotEndTheReading) {
 
 TEST(Prototxt, WhatCannotBePassedOverEndsTheReading) {
   caffe::NetParameter net;
-  for (const char* text : {"layer { { name: 'a' } }", "layer { top: 'a' type:", "layer { name: 'a'",
-                           "layer { pooling_param { stride: { }", "layer { name: 'a' name"}) {
-    const TextProblems problems = find_text_problems(text, "n", net);
-    EXPECT_FALSE(problems.whole) << text;
-    expect_contains(problems.texts.back(), "; nothing after this place has been read");
-  }
+  const TextProblems problems = find_text_problems("layer { { name: 'a' } }", "n", net);
+  EXPECT_FALSE(problems.whole);
+  expect_contains(problems.texts.back(), "; nothing after this place has been read");
   std::string many;
   for (int i = 0; i < 400; ++i) many += "input_dim: x\n";
   EXPECT_FALSE(find_text_problems(many, "n", net).whole);
@@ -353,12 +350,99 @@ TEST(Prototxt, OfALayerWithinALayerABraceMayBeMissing) {
                   "unknown field \"layer\" in PoolingParameter" + advice);
   expect_contains(net_error("layers { name: 'a' type: RELU\nlayers { name: 'b' } }"),
                   "unknown field \"layers\" in V1LayerParameter" + advice);
+}
+
+/// It hides nothing of what comes after it.
+TEST(Prototxt, BlocksThatAreNotClosedEndBeforeTheNextLayer) {
+  const std::string advice = ": the layer before it may not be closed (a } is missing)";
+  caffe::NetParameter net;
+  const TextProblems problems = find_text_problems(
+      "layer { name: 'a' type: 'ReLU'\n"
+      "layer { name: 'b' nmae: 'x' pooling_param { stride: 2 }\n"
+      "layer { name: 'c' pooling_param { stride: 3 kernel_size: two\n"
+      "  layer { name: 'd' } layer { name: 'e' bias: 1 pooling_param { pad: 1",
+      "n", net);
+  ASSERT_EQ(problems.texts.size(), 7u) << ::testing::PrintToString(problems.texts);
+  EXPECT_EQ(problems.texts[0],
+            "n:2:1: layer \"a\" (ReLU): unknown field \"layer\" in LayerParameter" + advice);
+  expect_contains(problems.texts[1], "n:2:19: layer \"b\": unknown field \"nmae\"");
+  EXPECT_EQ(problems.texts[2], "n:3:1: layer \"b\": unknown field \"layer\" in LayerParameter" + advice);
+  expect_contains(problems.texts[3], "n:3:58: layer \"c\": expected integer, found \"two\"");
+  EXPECT_EQ(problems.texts[4], "n:4:3: layer \"c\": unknown field \"layer\" in PoolingParameter" + advice);
+  expect_contains(problems.texts[5], "n:4:41: layer \"e\": unknown field \"bias\"");
+  EXPECT_EQ(problems.texts[6],
+            "n:4:71: layer \"e\": expected identifier, found the end of the file within \"pooling_param\" of "
+            "line 4 (2 } are missing)");
+  EXPECT_TRUE(problems.whole);
+  EXPECT_TRUE(problems.lost) << "what else is in the two pooling_param";
+  ASSERT_EQ(net.layer_size(), 5);
+  EXPECT_EQ(net.layer(1).pooling_param().stride(0), 2u);
+  EXPECT_EQ(net.layer(4).pooling_param().pad(0), 1u);
+
+  const TextProblems old = find_text_problems(
+      "layers { name: 'a' type: RELU phase: TRAIN\nlayers { name: 'b' type: RELU phase: TEST }", "n", net);
+  ASSERT_EQ(old.texts.size(), 1u) << ::testing::PrintToString(old.texts);
+  EXPECT_EQ(net.layers(1).include(0).phase(), caffe::TEST);
+
+  expect_contains(net_error("layer { name: 'a' }\nlayer {\nname: 'b'\n"),
+                  "net.prototxt:4:1: layer \"b\": expected identifier, found the end of the file within "
+                  "\"layer\" of line 2 (a } is missing)");
+}
+
+/// Some programs may have nets within layers: their braces pair.
+TEST(Prototxt, ALayerWithinALayerThatIsClosedIsLeftThere) {
   caffe::NetParameter net;
   const TextProblems problems =
-      find_text_problems("layer { name: 'a'\nlayer { name: 'b' }\nlayer { name: 'c' }\n", "n", net);
-  ASSERT_EQ(problems.texts.size(), 2u) << "once, and the end of the file";
-  expect_contains(problems.texts[0], advice);
-  expect_contains(problems.texts[1], "found the end of the file");
+      find_text_problems("layer { name: 'a'\nlayer { name: 'b' } }\nlayer { name: 'c' }\n", "n", net);
+  ASSERT_EQ(problems.texts.size(), 1u) << ::testing::PrintToString(problems.texts);
+  ASSERT_EQ(net.layer_size(), 2);
+  EXPECT_EQ(net.layer(1).name(), "c");
+}
+
+TEST(Prototxt, WhatIsPutInForAMissingBraceFits) {
+  caffe::NetParameter net;
+  const auto problems_of = [&](const std::string& text) {
+    const TextProblems problems = find_text_problems(text, "n", net);
+    EXPECT_TRUE(problems.whole) << ::testing::PrintToString(problems.texts);
+    return problems.texts.size();
+  };
+  // A comment without an end; other brackets; lines of DOS; an extension, whose complaint changes nothing.
+  EXPECT_EQ(problems_of("layer { name: 'a' type: 'ReLU' # last"), 1u);
+  EXPECT_EQ(net.layer(0).type(), "ReLU");
+  EXPECT_EQ(problems_of("layer < name: 'a'\nlayer < name: 'b' >"), 1u);
+  EXPECT_EQ(net.layer(1).name(), "b");
+  EXPECT_EQ(problems_of("layer {\r\n name: 'a' # {\r\nlayer { name: '}' }\r\n"), 1u);
+  EXPECT_EQ(net.layer(1).name(), "}");
+  EXPECT_EQ(problems_of("layer { quantization_param { bw_params: 8\nlayer { name: 'b' }"), 1u);
+  EXPECT_EQ(net.layer(1).name(), "b");
+  EXPECT_EQ(problems_of("layer { name: 'a' [x.y]: 1 include { min_level: two } }\nlayer { name: 'b'\nlayer { "
+                        "name: 'c' }"),
+            3u);
+  EXPECT_EQ(net.layer_size(), 3);
+  // A block of the net itself.
+  EXPECT_EQ(problems_of("input: 'x' input_shape { dim: 1\nlayer { name: 'a' }\nlayer { name: 'b' }"), 1u);
+  EXPECT_EQ(net.layer_size(), 2);
+  // V0: a layer within layers.
+  EXPECT_EQ(
+      problems_of("layers { layer { name: 'a' type: 'relu' } bottom: 'x'\nlayers { layer { name: 'b' } }"),
+      1u);
+  EXPECT_EQ(net.layers(1).layer().name(), "b");
+  // What else may be in the inner block is not known.
+  EXPECT_TRUE(find_text_problems("layer { pooling_param { pad: 1\nlayer { }", "n", net).lost);
+  EXPECT_FALSE(find_text_problems("layer { pooling_param { pad: 1 }\nlayer { }", "n", net).lost);
+  for (const std::string text :
+       {"layer { name:\nlayer { top: [ 'a' layer {", "layer { name: \"a\nlayer {", "layer {",
+        "layer { top: [ 'x'", "layer { top: [ 'x'\nlayer { name: 'b' }"}) {
+    const std::size_t found = find_text_problems(text, "n", net).texts.size();
+    EXPECT_GE(found, 1u) << text;
+    EXPECT_LE(found, 6u) << text;
+  }
+  caffe::SolverParameter solver;
+  EXPECT_EQ(find_text_problems("net_param { layer { name: 'a'\nlayer { name: 'b' } } base_lr: 1", "n", solver)
+                .texts.size(),
+            1u);
+  EXPECT_EQ(solver.net_param().layer_size(), 2);
+  EXPECT_EQ(solver.base_lr(), 1);
 }
 
 TEST(Prototxt, OfFieldsAfterALayerABraceMayBeTooMany) {
@@ -552,7 +636,7 @@ TEST(Prototxt, FindsEveryProblem) {
   expect_contains(problems.texts[2], "n:2:29: ");
   expect_contains(problems.texts[3], "\"name\" is given twice");
   EXPECT_EQ(net.layer(0).pooling_param().pool(), caffe::PoolingParameter::AVE);  // the nearest
-  EXPECT_FALSE(find_text_problems("layer { top: \"a }", "n", net).whole);
+  EXPECT_TRUE(find_text_problems("layer { top: \"a }", "n", net).whole);
   EXPECT_TRUE(find_text_problems("", "n", net).texts.empty());
 }
 

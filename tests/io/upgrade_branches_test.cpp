@@ -414,6 +414,16 @@ TEST(UpgradeDepth, ShapesOfNdLayersBecomeLists) {
       "layer { name: 'p' type: 'Pooling' pooling_param { kernel_size: [2, 2] } }");
 }
 
+/// Of 3D-Caffe, and of BVLC's opencl branch as it began.
+TEST(UpgradeDepth, PoolingNDIsPooling) {
+  expect_same(
+      upgraded("layer { name: 'p' type: 'PoolingND' pooling_nd_param { pool: AVE kernel_size: [2, 3, 3] "
+               "stride: 2 } }\n"
+               "layer { name: 'q' type: 'PoolingND' pooling_param { kernel_size: 2 kstride: 1 } }"),
+      "layer { name: 'p' type: 'Pooling' pooling_param { pool: AVE kernel_size: [2, 3, 3] stride: 2 } }\n"
+      "layer { name: 'q' type: 'Pooling' pooling_param { kernel_size: 2 kstride: 1 } }");
+}
+
 TEST(UpgradeDepth, TheFirstAxisGoesBeforeRowsAndColumns) {
   expect_same(
       upgraded("layer { name: 'c' type: 'Convolution' convolution_param { num_output: 4 kernel_d: 3 "

@@ -214,6 +214,42 @@ TEST(Warp, IsTheSameInBothLayouts) {
   for (std::size_t i = 0; i < rows.size(); ++i) expect_near(pixels[i], rows[i], 1e-14);
 }
 
+/// Columns 0 10 20, rows 0 1, at places (column, row).
+TEST(Warp, TakesValuesAtPlaces) {
+  const Values x{0, 10, 20, 1, 11, 21};
+  const Values places{2, 0.25, -0.5, 0, 1, 2.5, /* rows: */ 1, 0.5, 0, -1, 1.5, 0};
+  for (const Layout layout : kBothLayouts)
+    expect_near(flow_run("type: 'Warp' flow_warp_param { coordinates: true }",
+                         {Shape{1, 1, 2, 3}, Shape{1, 2, 2, 3}}, {x, places}, in_layout(layout)),
+                {21, 3, 0, 0, 5.5, 10}, 1e-14);
+}
+
+TEST(Grid, HasTheColumnsAndRows) {
+  for (const Layout layout : kBothLayouts)
+    expect_near(flow_run("type: 'Grid'", {Shape{2, 3, 2, 3}}, {Values(36, 7)}, in_layout(layout)),
+                {0, 1, 2, 0, 1, 2, 0, 0, 0, 1, 1, 1, 0, 1, 2, 0, 1, 2, 0, 0, 0, 1, 1, 1}, 0);
+}
+
+TEST(ExpMax, IsAtMostOneAtTheLargest) {
+  for (const Layout layout : kBothLayouts) {
+    Bench bench("type: 'ExpMax' expmax_param { base: 2 scale: 3 shift: -1 }", {Shape{2, 3, 1, 2}}, 1,
+                in_layout(layout));
+    bench.set_input(0, {1, -1, 2, 5, 0, 4, 900, -900, 901, -901, 899, -902});
+    bench.forward();
+    const Values y{1 / 16., std::exp2(-19), 0.5,      0.5,     1 / 128., 1 / 16., 1 / 16., 0.5,
+                   0.5,     1 / 16.,        1 / 128., 1 / 128.};
+    expect_near(bench.output(), y, 1e-15);
+    bench.backward(Values{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+    Values gradient;
+    for (std::size_t i = 0; i < y.size(); ++i)
+      gradient.push_back(3 * std::log(2) * y[i] * static_cast<double>(i + 1));
+    expect_near(bench.input_gradient(0), gradient, 1e-14);
+  }
+  EXPECT_NE(refusal("type: 'ExpMax'", {Shape{4}}).find("axis of channels"), std::string::npos);
+  EXPECT_NE(refusal("type: 'ExpMax' expmax_param { base: 0 }", {Shape{4, 2}}).find("base must be positive"),
+            std::string::npos);
+}
+
 TEST(Warp, RefusesWhatItCannotDo) {
   const std::vector<Shape> fitting{Shape{1, 3, 4, 5}, Shape{1, 2, 4, 5}};
   EXPECT_NE(refusal("type: 'Warp'", {fitting[0], fitting[0]}).find(cat("expected ", fitting[1].to_string())),

@@ -31,6 +31,7 @@ class BranchDrawing : public DetectorDrawing {
         {&BranchDrawing::add_guided_dropout, true},
         {&BranchDrawing::add_group_norm},
         {&BranchDrawing::add_lengths},
+        {&BranchDrawing::add_raised, true},
         {&BranchDrawing::add_local},
         {&BranchDrawing::add_padding},
         {&BranchDrawing::add_grid_pooling, true},
@@ -159,6 +160,9 @@ class BranchDrawing : public DetectorDrawing {
     const Form f = form(from);
     if (f.c < 2 && !allowed_.kinks) return;
     add({"ChannelNorm", "", {from}}, {1, f.h, f.w});
+  }
+  void add_raised(std::size_t from) {
+    add_elementwise(from, "ExpMax", "expmax_param { base: 2 scale: 0.5 }");
   }
   void add_local(std::size_t from) {
     const Form f = form(from);
@@ -329,6 +333,12 @@ class BranchDrawing : public DetectorDrawing {
       return;
     }
     const std::size_t flow = convolution(from, 2, 1);
+    if (below(3) == 0) {
+      const Form f = form(flow);
+      const std::size_t grid = add({"Grid", "", {from}}, f), places = add({"Eltwise", "", {flow, grid}}, f);
+      add({"Warp", "flow_warp_param { coordinates: true }", {from, places}}, form(from));
+      return;
+    }
     const std::string type = one_of("Warp", "FlowWarp", "FlowTransformer");
     const std::string propagated =
         type == "FlowTransformer" && from != 0 ? one_of("", "propagate_down: [true, true]") : "";

@@ -134,6 +134,26 @@ TEST(NetWeights, RefusesWrongShapesAndCounts) {
               HasSubstr("layer \"ip\" (InnerProduct): the net needs 2 blobs, the file has 1"));
 }
 
+TEST(NetWeights, LeavesOtherShapesOutIfToldTo) {
+  NetBench bench;
+  const auto net = bench.make(kNet, f64_options());
+  io::ModelWeights weights;
+  weights.layers.push_back(
+      {"ip", "InnerProduct", {blob({5, 4}, std::vector<float>(20)), blob({5}, std::vector<float>(5, 3))}});
+  const std::vector<double> before =
+      values_of<double>(bench.context, net->layers()[2]->parameters()[0].value);
+  ::testing::internal::CaptureStderr();
+  const std::set<int> filled = load_weights(*net, weights, "w.caffemodel", OtherShapes::skip);
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      HasSubstr("layer \"ip\" (InnerProduct), blob 0: the net needs shape (5, 48), the file has shape "
+                "(5, 4); it is left out (ignore_shape_mismatch)"));
+  EXPECT_EQ(filled.size(), 1u);
+  EXPECT_EQ(values_of<double>(bench.context, net->layers()[2]->parameters()[0].value), before);
+  EXPECT_EQ(values_of<double>(bench.context, net->layers()[2]->parameters()[1].value),
+            std::vector<double>(5, 3));
+}
+
 /// A classifier's fully connected layer as a convolution over its whole input, and back.
 TEST(NetWeights, AnInnerProductIsAConvolutionOverTheWholeMap) {
   const std::string input =

@@ -141,6 +141,37 @@ TEST_P(FlowOperators, WarpIsZeroOutside) {
               (std::vector<double>{2, 0, 0, 3, 6, 0, 0, 7}));
 }
 
+/// A flow and the places that it leads to are the same.
+TEST_P(FlowOperators, WarpTakesPlacesToo) {
+  const Shape maps{2, 17, 6, 5}, flow{2, 2, 6, 5};
+  const ops::WarpRules along(ops::WarpBorder::fades), at(ops::WarpBorder::fades, true);
+  for (const Layout layout : kLayouts) {
+    const std::vector<double> x = rounded(random_values(maps.count(), 1)),
+                              dy = rounded(random_values(maps.count(), 3));
+    // Multiples of 1/32: the sums with rows and columns are exact.
+    std::vector<double> moves = random_values(flow.count(), 2, -2, 2);
+    for (double& move : moves) move = std::round(32 * move) / 32;
+    Tensor grid = empty(flow, layout);
+    ops::warp_grid(context(), grid);
+    std::vector<double> places = values(grid);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      EXPECT_EQ(places[i], static_cast<double>(i / 30 % 2 == 0 ? i % 5 : i / 5 % 6));
+      places[i] += moves[i];
+    }
+    const Tensor of_x = make(maps, x, layout), gradient = make(maps, dy, layout);
+    const auto results = [&](const ops::WarpRules& rules, const std::vector<double>& where) {
+      const Tensor points = make(flow, where, layout);
+      Tensor y = empty(maps, layout), dx = empty(maps, layout), dflow = empty(flow, layout);
+      Tensor rows(device(), {2, 6, 2}, DType::i32);
+      ops::warp_forward(context(), of_x, points, rules, y);
+      ops::warp_backward(context(), gradient, points, rules, rows, dx);
+      ops::warp_flow_backward(context(), of_x, points, rules, gradient, dflow);
+      return std::vector{values(y), values(dx), values(dflow)};
+    };
+    EXPECT_EQ(results(at, places), results(along, moves));
+  }
+}
+
 /// As if there were pixels of 0 around the map.
 TEST_P(FlowOperators, WarpFadesBeyondTheBorder) {
   const Shape maps{2, 3, 4, 5}, wide{2, 3, 6, 7}, flow{2, 2, 4, 5}, wide_flow{2, 2, 6, 7};

@@ -296,8 +296,63 @@ TEST_F(Check, AfterASyntaxErrorTheTextIsRead) {
   EXPECT_THAT(report.text, HasSubstr("expected identifier, found \"}\"\n"));
   EXPECT_THAT(report.text, HasSubstr("nmae"));
   EXPECT_THAT(report.text, HasSubstr("2 problems, not everything could be checked")) << "the net itself";
-  const CheckReport unclosed = check(std::string(kData) + "layer { name: \"a\" ");
-  EXPECT_THAT(unclosed.text, HasSubstr("nothing after this place has been read"));
+  const CheckReport unended = check(std::string(kData) + "layer { name: \"a\" type: ");
+  EXPECT_THAT(unended.text,
+              HasSubstr("found the end of the file within \"layer\" of line 3 (a } is missing)"));
+}
+
+TEST_F(Check, WhereABraceIsMissingTheNetIsChecked) {
+  const CheckReport report =
+      check(std::string(kData) +
+            "layer { name: 'a' type: 'ReLU' bottom: 'data' top: 'a'\n"
+            "layer { name: 'b' type: 'Pooling' bottom: 'a' top: 'b' pooling_param { }\n"
+            "layer { name: 'c' type: 'Reluu' bottom: 'b' top: 'c' }");
+  EXPECT_THAT(report.text, HasSubstr(":4:1: layer \"a\" (ReLU): unknown field \"layer\""));
+  EXPECT_THAT(report.text, HasSubstr(":5:1: layer \"b\" (Pooling): unknown field \"layer\""));
+  EXPECT_THAT(report.text, HasSubstr(":4: layer \"b\" (Pooling): "));
+  EXPECT_THAT(report.text, HasSubstr(":5: layer \"c\" has the unknown type \"Reluu\""));
+  EXPECT_EQ(report.problems, 4) << report.text;
+}
+
+/// Once a file, and whatever of it can be checked.
+TEST_F(Check, SaysWhatHasNoEffect) {
+  const auto told = [&](const std::string& data) {
+    testing::internal::CaptureStderr();
+    check(
+        data +
+        "layer { name: 'c' type: 'Convolution' bottom: 'data' top: 'c' strict_dim: false convolution_param { "
+        "num_output: 1 kernel_size: 1 } }");
+    const std::string text = testing::internal::GetCapturedStderr(), what = "layer \"c\": strict_dim: false";
+    std::size_t count = 0;
+    for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_EQ(told(kData), 1u);
+  EXPECT_EQ(told("layer { name: 'd' type: 'Data' top: 'data' include { phase: TEST } data_param { source: "
+                 "'none' batch_size: 2 } }\n"),
+            1u);
+}
+
+TEST_F(Check, SaysWhichAnchorsNativeLayersHave) {
+  const auto told = [&](const std::string& settings) {
+    testing::internal::CaptureStderr();
+    const CheckReport report = check(
+        "layer { name: 'i' type: 'Input' top: 's' top: 'b' top: 'i' input_param { shape { dim: 1 dim: 12 "
+        "dim: 4 "
+        "dim: 5 } shape { dim: 1 dim: 24 dim: 4 dim: 5 } shape { dim: 1 dim: 3 } } }\n"
+        "layer { name: 'p' type: 'Python' bottom: 's' bottom: 'b' bottom: 'i' top: 'r' python_param { "
+        "module: "
+        "'rpn.proposal_layer' layer: 'ProposalLayer' param_str: \"" +
+        settings + "\" } }");
+    return testing::internal::GetCapturedStderr() + report.text;
+  };
+  const std::string usual = told("'feat_stride': 16");
+  EXPECT_THAT(usual, HasSubstr("layer \"p\": native layers take the place of rpn.proposal_layer"));
+  EXPECT_THAT(usual, HasSubstr("2 x 9 channels, as there are 9 anchors; if they are others, write base_size, "
+                               "ratio and scale, or anchor, into the settings"));
+  const std::string other = told("{'feat_stride': 16, 'scales': [8, 16]}");
+  EXPECT_THAT(other, Not(HasSubstr("native layers take the place")));
+  EXPECT_THAT(other, HasSubstr("nothing wrong"));
 }
 
 TEST_F(Check, BlobsOfHdf5NeedNotBeLabels) {

@@ -27,15 +27,15 @@ void refuse_mixed_formats(const caffe::NetParameter& net, const std::string& ori
 caffe::NetParameter upgrade_v1(caffe::NetParameter net, const std::string& origin);
 /// `type: "SOFTMAX"` in a `layer` becomes "Softmax".
 caffe::NetParameter upgrade_type_names(caffe::NetParameter net);
-/// convolution3d_param and pooling3d_param (C3D), and pooling_3d_param, become convolution_param and
-/// pooling_param, and a softmaxloss_param (DeepLab) with an ignore_label becomes a loss_param with it;
-/// var_sz_img_* (NVIDIA) become img_rand_resize_* and crop_size, bnhk_param (CaffeMex) bn_param and
-/// lrn_map_param lrn_param.
+/// convolution3d_param and pooling3d_param (C3D), pooling_3d_param and pooling_nd_param become
+/// convolution_param and pooling_param, and a softmaxloss_param (DeepLab) with an ignore_label becomes a
+/// loss_param with it; var_sz_img_* (NVIDIA) become img_rand_resize_* and crop_size, bnhk_param (CaffeMex)
+/// bn_param, lrn_map_param lrn_param, and new_dim (caffe-pro) a resize_param.
 caffe::NetParameter upgrade_messages(caffe::NetParameter net, const std::string& origin);
 /// What 3-D branches call lengths on the first of three spatial axes (kernel_depth, temporal_stride,
 /// kernel_d; kernel_shape { dim: 3 dim: 3 dim: 3 }) becomes kernel_size: [3, 3, 3] and so on, and their types
-/// Convolution3D, NdConvolution, Deconvolution3D, Pooling3D, NdPooling become Convolution, Deconvolution and
-/// Pooling.
+/// Convolution3D, NdConvolution, Deconvolution3D, Pooling3D, NdPooling, PoolingND become Convolution,
+/// Deconvolution and Pooling.
 caffe::NetParameter upgrade_depth(caffe::NetParameter net, const std::string& origin);
 /// hole, hole_h and hole_w (DeepLab) become dilation, dilation_h and dilation_w.
 caffe::NetParameter upgrade_holes(caffe::NetParameter net, const std::string& origin);
@@ -61,7 +61,8 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
 /// (BVLC's opencl branch) one and a Pooling, a Pooling with pool: MIN one with MAX of negated values, a
 /// DenseBlock (caffe_ocr) all that it stands for; XCLProgram (fpga_caffe) is left out, with a warning;
 /// Ristretto's types become BVLC's, LocalWeightedConvolution and LocallyConnected a Local. FaceBoxes'
-/// PriorBox layers get dense_faces, with a warning. The second output of a ReLU (DecoupledNet) becomes that
+/// PriorBox layers get dense_faces, with a warning; in a net with a Grid (LiteFlowNet) a Warp gets
+/// coordinates, and what reads the Grid full storage. The second output of a ReLU (DecoupledNet) becomes that
 /// of a Threshold after it.
 caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string& origin);
 /// The last `param_bottoms` bottoms of a layer (BVLC's multi-GPU branch), which Parameter layers make, become

@@ -4,27 +4,29 @@
 #pragma once
 
 #include "banyan/ops/elementwise.hpp"
+#include "banyan/ops/loss.hpp"
 #include "banyan/ops/operator.hpp"
 
 namespace banyan::ops {
 
 struct Function {
   enum class Kind : std::uint8_t {
-    constant,     ///< a, whatever x is
-    affine,       ///< a x + b
-    power,        ///< (a x + b)^c
-    exponential,  ///< exp(a x + b)
-    logarithm,    ///< c log(a x + b)
-    absolute,     ///< |x|, with slope 0 at 0
-    softplus,     ///< log(1 + exp(x))
-    clip,         ///< x within [a, b], with slope 1 at both ends
-    swish,        ///< x / (1 + exp(-a x))
-    threshold,    ///< x > a ? 1 : 0, with slope 0
-    two_slopes,   ///< x < 0 ? a x : b x, with slope b at 0
-    hard_swish,   ///< x times x / 6 + 1 / 2 within [0, 1]
-    signed_root,  ///< the root of |x|, with the sign of x; its slope is at most 1 / (2 a)
-    mish,         ///< x tanh(log(1 + exp(x)))
-    affine_part,  ///< x >= a or |x| <= 1e-4 ? 0 : b x + c, with slope 0
+    constant,         ///< a, whatever x is
+    affine,           ///< a x + b
+    power,            ///< (a x + b)^c
+    exponential,      ///< exp(a x + b)
+    logarithm,        ///< c log(a x + b)
+    absolute,         ///< |x|, with slope 0 at 0
+    softplus,         ///< log(1 + exp(x))
+    clip,             ///< x within [a, b], with slope 1 at both ends
+    swish,            ///< x / (1 + exp(-a x))
+    threshold,        ///< x > a ? 1 : 0, with slope 0
+    two_slopes,       ///< x < 0 ? a x : b x, with slope b at 0
+    hard_swish,       ///< x times x / 6 + 1 / 2 within [0, 1]
+    signed_root,      ///< the root of |x|, with the sign of x; its slope is at most 1 / (2 a)
+    mish,             ///< x tanh(log(1 + exp(x)))
+    negative_square,  ///< -x^2
+    affine_part,      ///< x >= a or |x| <= 1e-4 ? 0 : b x + c, with slope 0
   };
   /// What tells the slope.
   enum class Slope : std::uint8_t { of_neither, of_input, of_output };
@@ -69,6 +71,10 @@ inline void activate(Context& context, const Activation& activation, Tensor& y) 
       return apply_function(context, y, {Function::Kind::clip, activation.low, activation.high}, y);
   }
 }
+
+/// y = exp(a (x - the largest x of its channels) + b). y may be x.
+inline constinit Operator<void(const Tensor& x, const Channels& over, double a, double b, Tensor& y)>
+    exp_below_largest{"exp_below_largest"};
 
 /// Rectifiers of x and of -x: of each `block` elements of x, y has those of x, then those of -x, negative
 /// ones times slope.

@@ -135,8 +135,9 @@ struct SolverSettings {
   SnapshotSettings snapshot;
   MetricsSettings metrics;
   SolverDevices devices;
-  std::vector<std::string> weights;  ///< to start from; an entry may be a comma-separated list
-  caffe::SolverParameter nets;       ///< only what names nets, their states and sparse_mode (solver_nets.hpp)
+  std::vector<std::string> weights;    ///< to start from; an entry may be a comma-separated list
+  bool ignore_shape_mismatch = false;  ///< of these, and of the flag's
+  caffe::SolverParameter nets;  ///< only what names nets, their states and sparse_mode (solver_nets.hpp)
   io::UnknownFields unknown_fields = io::UnknownFields::refuse;  ///< of the nets' files
   std::uint32_t checksum = 0;  ///< of what must be the same in all processes of a run
   std::string text;            ///< what was read, upgraded, in text form; without nets written into it

@@ -22,13 +22,10 @@ struct ReluGradient {
   T slope;
   BANYAN_HOST_DEVICE T operator()(T x, T dy) const { return x > T(0) ? dy : slope * dy; }
 };
-/// 1 / (1 + e^-x).
+/// 1 / (1 + e^-x); in f32 never less than 2^-125.5.
 template <class T>
 struct Sigmoid {
-  BANYAN_HOST_DEVICE T operator()(T x) const {
-    const T e = detail::exponential(-std::fabs(x));
-    return (x < T(0) ? e : T(1)) / (T(1) + e);
-  }
+  BANYAN_HOST_DEVICE T operator()(T x) const { return T(1) / (T(1) + detail::bounded_exponential(-x)); }
 };
 template <class T>
 struct SigmoidGradient {

@@ -94,6 +94,11 @@ struct ThresholdFunction {
   BANYAN_HOST_DEVICE T slope(T) const { return T(0); }
 };
 template <class T>
+struct NegativeSquareFunction {
+  BANYAN_HOST_DEVICE T operator()(T x) const { return -(x * x); }
+  BANYAN_HOST_DEVICE T slope(T x) const { return T(-2) * x; }
+};
+template <class T>
 struct AffinePartFunction {
   T a, b, c;
   BANYAN_HOST_DEVICE T operator()(T x) const { return x >= a || std::fabs(x) <= T(1e-4) ? T(0) : b * x + c; }
@@ -190,10 +195,29 @@ void with_functor(const Function& f, const Body& body) {
       return body(SignedRootFunction<A>{a});
     case Function::Kind::mish:
       return body(MishFunction<A>{});
+    case Function::Kind::negative_square:
+      return body(NegativeSquareFunction<A>{});
     case Function::Kind::affine_part:
       return body(AffinePartFunction<A>{a, b, c});
   }
 }
+
+/// The channels at one position.
+template <class T>
+struct ExpBelowLargest {
+  Channels over;
+  T a, b;
+  const T* x;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t first = i / over.inner * over.channels * over.inner + i % over.inner,
+                       end = first + over.channels * over.inner;
+    T largest = x[first];
+    for (std::int64_t at = first; at < end; at += over.inner)
+      if (x[at] > largest) largest = x[at];
+    for (std::int64_t at = first; at < end; at += over.inner) y[at] = exponential(a * (x[at] - largest) + b);
+  }
+};
 
 // Element i of x is in block d.
 
@@ -276,6 +300,19 @@ void apply_slope_on(Context& context, const Tensor& seen, const Tensor& dy, cons
 }
 
 template <class Backend>
+void exp_below_largest_on(Context& context, const Tensor& x, const Channels& over, double a, double b,
+                          Tensor& y) {
+  require_alike("exp_below_largest", x, y);
+  require_count("exp_below_largest", x, over.outer * over.channels * over.inner);
+  if (x.count() == 0) return;
+  dispatch_float(x.dtype(), "exp_below_largest", [&]<class T>() {
+    Backend::for_each_long(
+        context, over.outer * over.inner, over.channels,
+        detail::ExpBelowLargest<T>{over, static_cast<T>(a), static_cast<T>(b), x.data<T>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
 void crelu_forward_on(Context& context, const Tensor& x, double slope, std::int64_t block, Tensor& y) {
   require_count("crelu_forward", y, 2 * x.count());
   if (x.count() == 0) return;
@@ -338,6 +375,7 @@ struct DefineFunctions {
   DefineFunctions() {
     apply_function.define(Backend::kind, &apply_function_on<Backend>);
     apply_slope.define(Backend::kind, &apply_slope_on<Backend>);
+    exp_below_largest.define(Backend::kind, &exp_below_largest_on<Backend>);
     crelu_forward.define(Backend::kind, &crelu_forward_on<Backend>);
     crelu_backward.define(Backend::kind, &crelu_backward_on<Backend>);
     prelu_forward.define(Backend::kind, &prelu_forward_on<Backend>);

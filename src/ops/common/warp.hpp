@@ -50,7 +50,8 @@ struct WarpPlace {
 struct WarpMaps {
   std::int64_t images, height, width;
   Planes maps, flow;
-  bool fades;  ///< WarpBorder
+  bool fades;        ///< WarpBorder
+  bool coordinates;  ///< WarpRules
 
   BANYAN_HOST_DEVICE std::int64_t pixels() const { return height * width; }
   template <class T>
@@ -58,6 +59,7 @@ struct WarpMaps {
                                         std::int64_t column) const {
     const T* const here =
         flows + flow.base({image, 0, 0, 0}, pixels()) + (row * width + column) * flow.step();
+    if (coordinates) return {here[flow.next(pixels())], here[0]};
     return {static_cast<T>(row) + here[flow.next(pixels())], static_cast<T>(column) + here[0]};
   }
   template <class T>
@@ -174,9 +176,21 @@ struct WarpFlowBackward {
   }
 };
 
+/// One number of one pixel.
+template <class T>
+struct WarpGrid {
+  Planes planes;
+  std::int64_t height, width;
+  T* flow;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const PlanePosition at = planes.locate(i, height, width);
+    flow[i] = static_cast<T>(at.channel == 0 ? at.column : at.row);
+  }
+};
+
 /// Checks what is read and written through raw pointers. `other`: like x.
 inline WarpMaps warp_maps(const char* op, const Tensor& x, const Tensor& flow, const Tensor& other,
-                          WarpBorder border) {
+                          const WarpRules& rules) {
   const Shape &maps = x.shape(), &moves = flow.shape();
   const bool channels_last = !x.is_contiguous() || !flow.is_contiguous() || !other.is_contiguous();
   if (maps.axes() != 4 || moves.axes() != 4 || moves[0] != maps[0] || moves[1] != 2 || moves[2] != maps[2] ||
@@ -185,15 +199,21 @@ inline WarpMaps warp_maps(const char* op, const Tensor& x, const Tensor& flow, c
     runtime_failure(op, ": ", maps.to_string(), " ", name_of(x.layout()), ", flow ", moves.to_string(), " ",
                     name_of(flow.layout()), " and ", other.shape().to_string(), " ", name_of(other.layout()),
                     " do not match");
-  return {
-      maps[0], maps[2], maps[3], {maps[1], channels_last}, {2, channels_last}, border == WarpBorder::fades};
+  return {maps[0],
+          maps[2],
+          maps[3],
+          {maps[1], channels_last},
+          {2, channels_last},
+          rules.border == WarpBorder::fades,
+          rules.coordinates};
 }
 
 }  // namespace detail
 
 template <class Backend>
-void warp_forward_on(Context& context, const Tensor& x, const Tensor& flow, WarpBorder border, Tensor& y) {
-  const detail::WarpMaps over = detail::warp_maps("warp_forward", x, flow, y, border);
+void warp_forward_on(Context& context, const Tensor& x, const Tensor& flow, const WarpRules& rules,
+                     Tensor& y) {
+  const detail::WarpMaps over = detail::warp_maps("warp_forward", x, flow, y, rules);
   dispatch_float(x.dtype(), "warp_forward", [&]<class T>() {
     Backend::for_each(context, y.count(),
                       detail::WarpForward<T>{over, x.data<T>(), flow.data<T>(), y.data<T>()});
@@ -201,9 +221,9 @@ void warp_forward_on(Context& context, const Tensor& x, const Tensor& flow, Warp
 }
 
 template <class Backend>
-void warp_backward_on(Context& context, const Tensor& dy, const Tensor& flow, WarpBorder border, Tensor& rows,
-                      Tensor& dx) {
-  const detail::WarpMaps over = detail::warp_maps("warp_backward", dx, flow, dy, border);
+void warp_backward_on(Context& context, const Tensor& dy, const Tensor& flow, const WarpRules& rules,
+                      Tensor& rows, Tensor& dx) {
+  const detail::WarpMaps over = detail::warp_maps("warp_backward", dx, flow, dy, rules);
   require_count("warp_backward, rows", rows, 2 * over.images * over.height);
   dispatch_float(dy.dtype(), "warp_backward", [&]<class T>() {
     const T* const moves = flow.data<T>();
@@ -217,9 +237,9 @@ void warp_backward_on(Context& context, const Tensor& dy, const Tensor& flow, Wa
 }
 
 template <class Backend>
-void warp_flow_backward_on(Context& context, const Tensor& x, const Tensor& flow, WarpBorder border,
+void warp_flow_backward_on(Context& context, const Tensor& x, const Tensor& flow, const WarpRules& rules,
                            const Tensor& dy, Tensor& dflow) {
-  const detail::WarpMaps over = detail::warp_maps("warp_flow_backward", x, flow, dy, border);
+  const detail::WarpMaps over = detail::warp_maps("warp_flow_backward", x, flow, dy, rules);
   require_alike("warp_flow_backward", flow, dflow);
   dispatch_float(x.dtype(), "warp_flow_backward", [&]<class T>() {
     Backend::for_each_long(
@@ -229,8 +249,19 @@ void warp_flow_backward_on(Context& context, const Tensor& x, const Tensor& flow
 }
 
 template <class Backend>
+void warp_grid_on(Context& context, Tensor& flow) {
+  const detail::Planes planes = detail::planes_of("warp_grid", flow, flow);
+  if (planes.channels != 2) runtime_failure("warp_grid: ", flow.shape().to_string(), " has no two channels");
+  dispatch_float(flow.dtype(), "warp_grid", [&]<class T>() {
+    Backend::for_each(context, flow.count(),
+                      detail::WarpGrid<T>{planes, flow.shape()[2], flow.shape()[3], flow.data<T>()});
+  });
+}
+
+template <class Backend>
 struct DefineWarp {
   DefineWarp() {
+    warp_grid.define(Backend::kind, &warp_grid_on<Backend>);
     warp_forward.define(Backend::kind, &warp_forward_on<Backend>);
     warp_backward.define(Backend::kind, &warp_backward_on<Backend>);
     warp_flow_backward.define(Backend::kind, &warp_flow_backward_on<Backend>);

@@ -130,9 +130,9 @@ void scatter_gradients(int threads, const WarpMaps& over, const T* dy, const T* 
   }
 }
 
-void warp_forward_on_cpu(Context& context, const Tensor& x, const Tensor& flow, WarpBorder border,
+void warp_forward_on_cpu(Context& context, const Tensor& x, const Tensor& flow, const WarpRules& rules,
                          Tensor& y) {
-  const WarpMaps over = detail::warp_maps("warp_forward", x, flow, y, border);
+  const WarpMaps over = detail::warp_maps("warp_forward", x, flow, y, rules);
   const int threads = CpuBackend::threads_for(context, y.count());
   dispatch_float(x.dtype(), "warp_forward", [&]<class T>() {
     context.run([=, from = x.data<T>(), moves = flow.data<T>(), to = y.data<T>()] {
@@ -141,9 +141,9 @@ void warp_forward_on_cpu(Context& context, const Tensor& x, const Tensor& flow, 
   });
 }
 
-void warp_backward_on_cpu(Context& context, const Tensor& dy, const Tensor& flow, WarpBorder border, Tensor&,
-                          Tensor& dx) {
-  const WarpMaps over = detail::warp_maps("warp_backward", dx, flow, dy, border);
+void warp_backward_on_cpu(Context& context, const Tensor& dy, const Tensor& flow, const WarpRules& rules,
+                          Tensor&, Tensor& dx) {
+  const WarpMaps over = detail::warp_maps("warp_backward", dx, flow, dy, rules);
   const int threads = CpuBackend::threads_for(context, dx.count());
   dispatch_float(dy.dtype(), "warp_backward", [&]<class T>() {
     context.run([=, from = dy.data<T>(), moves = flow.data<T>(), to = dx.data<T>()] {
@@ -152,6 +152,7 @@ void warp_backward_on_cpu(Context& context, const Tensor& dy, const Tensor& flow
   });
 }
 
+const Define define_warp_grid(warp_grid, DeviceKind::cpu, &warp_grid_on<CpuBackend>);
 const Define define_warp_forward(warp_forward, DeviceKind::cpu, &warp_forward_on_cpu);
 const Define define_warp_backward(warp_backward, DeviceKind::cpu, &warp_backward_on_cpu);
 const Define define_warp_flow_backward(warp_flow_backward, DeviceKind::cpu,

@@ -12,6 +12,7 @@
 #include "banyan/io/upgrade.hpp"
 #include "banyan/net/connections.hpp"
 #include "banyan/net/filter.hpp"
+#include "banyan/net/fork_settings.hpp"
 #include "banyan/net/net.hpp"
 #include "banyan/net/precision.hpp"
 #include "banyan/train/device_choice.hpp"
@@ -412,6 +413,7 @@ bool make_current(CheckedSource& source, Findings& findings) {
   }
   source.text_has_problems = source.text_has_problems || findings.problems().size() > before;
   drop_wrong_rules(source.net, source.origin, findings);
+  if (findings.is_first(source.origin, "")) warn_of_fork_settings(source.net);
   return true;
 }
 

@@ -44,7 +44,8 @@ class Findings {
   void complain(const std::string& origin, const std::string& complaint) {
     problem(complaint.rfind(origin, 0) == 0 ? complaint : cat(origin, ": ", complaint));
   }
-  /// Is it the first time that the file's layers of this type, which is not here, are met?
+  /// Is it the first time that the file's layers of this type, which is not here, are met? "": that the file
+  /// is?
   bool is_first(const std::string& origin, const std::string& type) {
     return missing_types_.insert({origin, type}).second;
   }
