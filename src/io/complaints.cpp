@@ -254,10 +254,30 @@ std::vector<Complaint> Complaints::warnings(std::size_t most) {
   return warnings;
 }
 
-std::optional<Complaint> Complaints::about_layer_at(std::size_t offset) {
-  for (const Raw& raw : raw_warnings_)
-    if (is_about_layer(raw.message))
-      if (Complaint about = reworded(raw.line, raw.column, raw.message); about.offset == offset) return about;
+std::optional<Complaints::Misplaced> Complaints::first_misplaced(const TextSpan& within) {
+  std::size_t looked_at = 0;
+  for (const Raw& raw : raw_warnings_) {
+    if (looked_at == most_placed()) break;
+    if (raw.message.find("has no field named") == std::string::npos) continue;
+    const std::string field = quoted_part(raw.message, 1);
+    at_ = move_to_name(text_, locate(text_, raw.line, raw.column), field);
+    if (at_.offset > within.end) break;
+    if (at_.offset < within.begin) continue;
+    ++looked_at;
+    const std::vector<TextBlock> blocks = blocks_around(text_, at_.offset);
+    for (std::size_t depth = blocks.size(); depth-- > 0;) {
+      const pb::Descriptor* around =
+          message_of(root_, {blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(depth)});
+      if (around == nullptr || around->FindFieldByName(field) == nullptr) continue;
+      const std::size_t missing = blocks.size() - depth;
+      const pb::Descriptor* type = message_of(root_, blocks);
+      const std::string words = cat("unknown field ", quoted(field, 60), " in ",
+                                    type == nullptr ? blocks.back().name : type->name(), ": the ",
+                                    blocks.back().name, " before it may not be closed (",
+                                    missing == 1 ? "a } is" : cat(missing, " } are"), " missing)");
+      return Misplaced{{at_.offset, with_place(words)}, closing_of(text_, blocks, depth)};
+    }
+  }
   return {};
 }
 

@@ -54,8 +54,12 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   const std::set<std::pair<std::string, std::string>>& told_layers() const { return told_layers_; }
   /// Of fields that are given again where they can be given once, in what is read.
   std::vector<Complaint> given_again();
-  /// That a layer begins there where none can be; nothing if that is not complained of.
-  std::optional<Complaint> about_layer_at(std::size_t offset);
+  /// Of unknown fields in a part of the text the first one that a message around its own one has.
+  struct Misplaced {
+    Complaint complaint;  ///< at the field
+    std::string closing;  ///< what closes the messages that it is not in
+  };
+  std::optional<Misplaced> first_misplaced(const TextSpan& within);
   /// For the error.
   const StandIn& stand_in() const { return stand_in_; }
   /// Name and current type of the layer with the error; "" of neither if it is not in a layer.

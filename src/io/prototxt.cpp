@@ -185,23 +185,21 @@ pb::TextFormat::Parser parser_for(Complaints& complaints) {
   return parser;
 }
 
-/// Closes blocks that a layer should not be in, or that are open at the end, if that is complained of.
-struct ClosedBlocks {
-  Complaint complaint;
-  bool several;  ///< what is in the inner ones may belong elsewhere
-};
-std::optional<ClosedBlocks> close_blocks(ReadText& read, Complaints& complaints) {
+/// Where braces are missing, and no lists are open, closes blocks before the first field that is not theirs
+/// but one's around them, or at the end, if that is complained of.
+std::optional<Complaint> close_blocks(ReadText& read, Complaints& complaints) {
   const std::optional<MissingBraces> missing = missing_braces(read.text);
-  if (!missing) return {};
-  const bool at_end = missing->at == read.text.size();
-  std::optional<Complaint> unclosed;
-  if (!at_end)
-    unclosed = complaints.about_layer_at(missing->at);
-  else if (complaints.error() && complaints.stand_in().text.empty())
-    unclosed = complaints.error();
-  if (!unclosed || unclosed->offset != missing->at) return {};
-  read.insert(missing->at, missing->closing);
-  return ClosedBlocks{*unclosed, missing->closing.size() > std::string_view("} ").size()};
+  if (!missing || missing->closing.find(']') != std::string::npos) return {};
+  if (std::optional<Complaints::Misplaced> field = complaints.first_misplaced(missing->within)) {
+    read.insert(field->complaint.offset, field->closing);
+    return std::move(field->complaint);
+  }
+  const std::size_t end = read.text.size();
+  if (missing->within.end < end || !complaints.error() || complaints.error()->offset != end ||
+      !complaints.stand_in().text.empty())
+    return {};
+  read.insert(end, missing->closing);
+  return complaints.error();
 }
 
 template <class Message>
@@ -247,9 +245,8 @@ TextProblems find_text_problems(std::string_view text, const std::string& origin
     done = parser.MergeFromString(read.text, &message);  // a field may be given again
     const auto reads = static_cast<std::size_t>(replaced) + 1;
     const bool may_go_on = replaced < kMostReplaced && reads * read.text.size() <= kMostRead;
-    if (std::optional<ClosedBlocks> closed; may_go_on && (closed = close_blocks(rest, complaints))) {
-      found.push_back(std::move(closed->complaint));
-      problems.lost = problems.lost || closed->several;
+    if (std::optional<Complaint> unclosed; may_go_on && (unclosed = close_blocks(rest, complaints))) {
+      found.push_back(std::move(*unclosed));
       ++replaced;
       done = false;
     } else if (complaints.error()) {

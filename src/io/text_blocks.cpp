@@ -67,6 +67,8 @@ class Tokens {
   std::size_t at_;
 };
 
+char counterpart(char opening) { return opening == '<' ? '>' : opening == '[' ? ']' : '}'; }
+
 /// Of values without quotes and braces.
 bool ends_value(char c) {
   return is_blank(c) || std::string_view(",;:{}[]<>\"'#").find(c) != std::string_view::npos;
@@ -160,6 +162,7 @@ std::vector<TextBlock> blocks_around(std::string_view text, std::size_t offset) 
 std::optional<MissingBraces> missing_braces(std::string_view text) {
   struct Open {
     std::string_view name;
+    std::size_t begin;  // of its name
     char closing;
   };
   constexpr std::size_t kDeepest = 64;  // what is deeper is no net
@@ -188,15 +191,21 @@ std::optional<MissingBraces> missing_braces(std::string_view text) {
       return name.ends_with("net_param") || (name == "layers" && word.value == "layer");  // the latter of V0
     };
     while (is_layer && around > 0 && !may_hold_it(open[around - 1].name)) --around;
-    if (around < open.size() && !missing) missing = {word.begin, closing(around)};
+    if (around < open.size() && !missing) missing = {{open[around].begin, word.begin}, closing(around)};
     open.resize(around);
-    open.push_back({token.kind == Token::Kind::open ? word.value : "", token.value == "<"   ? '>'
-                                                                       : token.value == "[" ? ']'
-                                                                                            : '}'});
+    const bool is_block = token.kind == Token::Kind::open;
+    open.push_back(
+        {is_block ? word.value : "", is_block ? word.begin : token.begin, counterpart(text[token.begin])});
     if (open.size() > kDeepest) return {};
   }
-  if (!missing && !open.empty()) missing = {text.size(), closing(0)};
+  if (!missing && !open.empty()) missing = {{open[0].begin, text.size()}, closing(0)};
   return missing;
+}
+
+std::string closing_of(std::string_view text, const std::vector<TextBlock>& blocks, std::size_t first) {
+  std::string braces;
+  for (std::size_t k = blocks.size(); k-- > first;) braces += {counterpart(text[blocks[k].begin - 1]), ' '};
+  return braces;
 }
 
 std::vector<TextBlock> blocks_named(std::string_view text, const std::vector<std::string>& names) {

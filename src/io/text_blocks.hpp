@@ -35,21 +35,24 @@ struct TextBlock {
 /// The blocks that are open at `offset`, outermost first.
 std::vector<TextBlock> blocks_around(std::string_view text, std::size_t offset);
 
-struct MissingBraces {
-  std::size_t at = 0;   // where a layer begins, or the text ends
-  std::string closing;  // what closes the blocks that are open there, and should not be, innermost first
-};
-
-/// Before the first layer that begins within another one, or in any block that has no layers, or at the end;
-/// nothing where each brace has its counterpart from there on.
-std::optional<MissingBraces> missing_braces(std::string_view text);
-
-/// What the block says of itself in `field`, such as a layer's `name`; "" if nothing.
-std::string value_in(std::string_view text, const TextBlock& block, std::string_view field);
-
 struct TextSpan {
   std::size_t begin = 0, end = 0;
 };
+
+struct MissingBraces {
+  TextSpan within;      // the blocks that are open there, and should not be: from the outermost one's name on
+  std::string closing;  // what closes them, innermost first
+};
+
+/// Up to the first layer that begins within another one, or in any block that has no layers, or to the end;
+/// nothing where each brace has its counterpart from there on.
+std::optional<MissingBraces> missing_braces(std::string_view text);
+
+/// What closes these blocks from the `first` one on, innermost first.
+std::string closing_of(std::string_view text, const std::vector<TextBlock>& blocks, std::size_t first);
+
+/// What the block says of itself in `field`, such as a layer's `name`; "" if nothing.
+std::string value_in(std::string_view text, const TextBlock& block, std::string_view field);
 
 /// Where the block's closing brace ends, or the text.
 std::size_t end_of(std::string_view text, const TextBlock& block);

@@ -368,13 +368,16 @@ TEST(Prototxt, BlocksThatAreNotClosedEndBeforeTheNextLayer) {
   expect_contains(problems.texts[1], "n:2:19: layer \"b\": unknown field \"nmae\"");
   EXPECT_EQ(problems.texts[2], "n:3:1: layer \"b\": unknown field \"layer\" in LayerParameter" + advice);
   expect_contains(problems.texts[3], "n:3:58: layer \"c\": expected integer, found \"two\"");
-  EXPECT_EQ(problems.texts[4], "n:4:3: layer \"c\": unknown field \"layer\" in PoolingParameter" + advice);
+  EXPECT_EQ(
+      problems.texts[4],
+      "n:4:3: layer \"c\": unknown field \"layer\" in PoolingParameter: the pooling_param before it may not "
+      "be closed (2 } are missing)");
   expect_contains(problems.texts[5], "n:4:41: layer \"e\": unknown field \"bias\"");
   EXPECT_EQ(problems.texts[6],
             "n:4:71: layer \"e\": expected identifier, found the end of the file within \"pooling_param\" of "
             "line 4 (2 } are missing)");
   EXPECT_TRUE(problems.whole);
-  EXPECT_TRUE(problems.lost) << "what else is in the two pooling_param";
+  EXPECT_FALSE(problems.lost);
   ASSERT_EQ(net.layer_size(), 5);
   EXPECT_EQ(net.layer(1).pooling_param().stride(0), 2u);
   EXPECT_EQ(net.layer(4).pooling_param().pad(0), 1u);
@@ -397,6 +400,50 @@ TEST(Prototxt, ALayerWithinALayerThatIsClosedIsLeftThere) {
   ASSERT_EQ(problems.texts.size(), 1u) << ::testing::PrintToString(problems.texts);
   ASSERT_EQ(net.layer_size(), 2);
   EXPECT_EQ(net.layer(1).name(), "c");
+}
+
+/// The brace goes before the first field that is one's around the block.
+TEST(Prototxt, ABlockThatIsNotClosedEndsBeforeTheFirstFieldAroundIt) {
+  caffe::NetParameter net;
+  const auto problem_of = [&](const std::string& text) {
+    const TextProblems problems = find_text_problems(text, "n", net);
+    EXPECT_EQ(problems.texts.size(), 1u) << ::testing::PrintToString(problems.texts);
+    EXPECT_TRUE(problems.whole && !problems.lost);
+    return problems.texts.empty() ? "" : problems.texts[0];
+  };
+  EXPECT_EQ(
+      problem_of("layer { name: 'c' param { lr_mult: 1\n  convolution_param { num_output: 4 } bottom: 'x' }\n"
+                 "layer { name: 'd' }"),
+      "n:2:3: layer \"c\": unknown field \"convolution_param\" in ParamSpec: the param before it may not be "
+      "closed (a } is missing)");
+  EXPECT_EQ(net.layer(0).convolution_param().num_output(), 4u);
+  EXPECT_EQ(net.layer(0).bottom(0), "x");
+  EXPECT_EQ(net.layer(1).name(), "d");
+  EXPECT_EQ(
+      problem_of("input: 'a'\ninput_shape { dim: 1\ninput: 'b' input_shape { dim: 2 }\nlayer { name: 'd' }"),
+      "n:3:1: unknown field \"input\" in BlobShape: the input_shape before it may not be closed (a } is "
+      "missing)");
+  EXPECT_EQ(net.input_size(), 2);
+  EXPECT_EQ(net.input_shape(1).dim(0), 2);
+  EXPECT_EQ(
+      problem_of("layers { layer { name: 'c' type: 'conv'\nbottom: 'x' }\nlayers { layer { name: 'r' } }"),
+      "n:2:1: layer \"c\" (conv): unknown field \"bottom\" in V0LayerParameter: the layer before it may not "
+      "be "
+      "closed (a } is missing)");
+  EXPECT_EQ(net.layers(0).bottom(0), "x");
+  EXPECT_EQ(
+      problem_of("layer { name: 'c' convolution_param { weight_filler { type: 'x'\ntop: 'c' "
+                 "}\nforce_backward: true"),
+      "n:2:1: layer \"c\": unknown field \"top\" in FillerParameter: the weight_filler before it may not be "
+      "closed (2 } are missing)");
+  EXPECT_TRUE(net.force_backward());
+  // A field that is in the wrong place, where another brace is missing, stays there.
+  const TextProblems both = find_text_problems(
+      "layer { convolution_param { num_output: 3 name: 'x' } }\nlayer { name: 'b'\nlayer { name: 'c' }", "n",
+      net);
+  ASSERT_EQ(both.texts.size(), 2u) << ::testing::PrintToString(both.texts);
+  EXPECT_EQ(both.texts[0], "n:1:43: unknown field \"name\" in ConvolutionParameter");
+  EXPECT_EQ(net.layer_size(), 3);
 }
 
 TEST(Prototxt, WhatIsPutInForAMissingBraceFits) {
@@ -427,9 +474,6 @@ TEST(Prototxt, WhatIsPutInForAMissingBraceFits) {
       problems_of("layers { layer { name: 'a' type: 'relu' } bottom: 'x'\nlayers { layer { name: 'b' } }"),
       1u);
   EXPECT_EQ(net.layers(1).layer().name(), "b");
-  // What else may be in the inner block is not known.
-  EXPECT_TRUE(find_text_problems("layer { pooling_param { pad: 1\nlayer { }", "n", net).lost);
-  EXPECT_FALSE(find_text_problems("layer { pooling_param { pad: 1 }\nlayer { }", "n", net).lost);
   for (const std::string text :
        {"layer { name:\nlayer { top: [ 'a' layer {", "layer { name: \"a\nlayer {", "layer {",
         "layer { top: [ 'x'", "layer { top: [ 'x'\nlayer { name: 'b' }"}) {
