@@ -817,6 +817,7 @@ CASES = {
         "Correlation correlation_param { pad: 20 kernel_size: 1 max_displacement: 20 stride_2: 2 }",
     ),
     "Warp": Case({"x": ((8, 32, 112, 192), signed), "flow": ((8, 2, 112, 192), signed)}, "Warp"),
+    "NegSquare": Case({"x": ((16, 64, 56, 56), signed)}, "NegSquare"),
     "ExpMax": Case({"x": ((8, 49, 56, 96), signed)}, "ExpMax"),
     "FlowWarp": Case({"x": ((8, 3, 320, 448), signed), "flow": ((8, 2, 320, 448), signed)}, "FlowWarp"),
     "FlowTransformer": Case(  # of Hidden Two-Stream

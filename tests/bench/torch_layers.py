@@ -799,6 +799,7 @@ CASES = {
     "DeformableConvolution": lambda t: lambda: ops.deform_conv2d(t["x"], t["offsets"], t["measured/0"], padding=2, dilation=2),
     "Warp": warp,
     "FlowWarp": warp,
+    "NegSquare": lambda t: lambda: -t["x"].square(),
     "ExpMax": lambda t: lambda: (t["x"] - t["x"].detach().amax(1, keepdim=True)).exp(),
     "FlowTransformer": flow_transformer,
     "CharbonnierLoss": charbonnier_loss,
