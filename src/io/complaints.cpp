@@ -189,9 +189,13 @@ const pb::Descriptor* message_of(const pb::Descriptor& root, const std::vector<T
   return type;
 }
 
+bool is_about_unknown_field(const std::string& message) {
+  return message.find("has no field named") != std::string::npos;
+}
+
 /// Is it about a field that only a net has?
 bool is_about_layer(const std::string& message) {
-  if (message.find("has no field named") == std::string::npos) return false;
+  if (!is_about_unknown_field(message)) return false;
   const std::string field = quoted_part(message, 1);
   return field == "layer" || field == "layers";
 }
@@ -258,7 +262,7 @@ std::optional<Complaints::Misplaced> Complaints::first_misplaced(const TextSpan&
   std::size_t looked_at = 0;
   for (const Raw& raw : raw_warnings_) {
     if (looked_at == most_placed()) break;
-    if (raw.message.find("has no field named") == std::string::npos) continue;
+    if (!is_about_unknown_field(raw.message)) continue;
     const std::string field = quoted_part(raw.message, 1);
     at_ = move_to_name(text_, locate(text_, raw.line, raw.column), field);
     if (at_.offset > within.end) break;
@@ -334,7 +338,7 @@ std::string Complaints::with_place(const std::string& words) const {
 std::string Complaints::in_words(const std::string& message) {
   braces_of_.reset();
   missing_type_.clear();
-  if (message.find("has no field named") != std::string::npos) {
+  if (is_about_unknown_field(message)) {
     return unknown_field(quoted_part(message, 0), quoted_part(message, 1));
   }
   if (message.rfind("Unknown enumeration value", 0) == 0)

@@ -19,8 +19,6 @@ namespace banyan::io {
 /// LayerParameter, V1LayerParameter.
 bool is_layer(const google::protobuf::Descriptor& type);
 
-constexpr int kDeepestNesting = 64;  ///< of blocks; a legal message nests 8 levels (solver, net, layer, ...)
-
 struct Complaint {
   std::size_t offset;
   std::string text;  // `file:line:column: complaint`

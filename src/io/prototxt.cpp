@@ -189,7 +189,7 @@ pb::TextFormat::Parser parser_for(Complaints& complaints) {
 /// but one's around them, or at the end, if that is complained of.
 std::optional<Complaint> close_blocks(ReadText& read, Complaints& complaints) {
   const std::optional<MissingBraces> missing = missing_braces(read.text);
-  if (!missing || missing->closing.find(']') != std::string::npos) return {};
+  if (!missing || missing->in_list) return {};
   if (std::optional<Complaints::Misplaced> field = complaints.first_misplaced(missing->within)) {
     read.insert(field->complaint.offset, field->closing);
     return std::move(field->complaint);
@@ -198,7 +198,7 @@ std::optional<Complaint> close_blocks(ReadText& read, Complaints& complaints) {
   if (missing->within.end < end || !complaints.error() || complaints.error()->offset != end ||
       !complaints.stand_in().text.empty())
     return {};
-  read.insert(end, missing->closing);
+  read.insert(end, closing_of(read.text, blocks_around(read.text, end), 0));
   return complaints.error();
 }
 

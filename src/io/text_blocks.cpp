@@ -67,8 +67,6 @@ class Tokens {
   std::size_t at_;
 };
 
-char counterpart(char opening) { return opening == '<' ? '>' : opening == '[' ? ']' : '}'; }
-
 /// Of values without quotes and braces.
 bool ends_value(char c) {
   return is_blank(c) || std::string_view(",;:{}[]<>\"'#").find(c) != std::string_view::npos;
@@ -163,17 +161,16 @@ std::optional<MissingBraces> missing_braces(std::string_view text) {
   struct Open {
     std::string_view name;
     std::size_t begin;  // of its name
-    char closing;
+    bool is_list;
   };
-  constexpr std::size_t kDeepest = 64;  // what is deeper is no net
   std::optional<MissingBraces> missing;
   std::vector<Open> open;
   Tokens tokens(text, 0);
   Token token, word;
-  const auto closing = [&](std::size_t first) {
-    std::string braces;
-    for (std::size_t k = open.size(); k-- > first;) braces += {open[k].closing, ' '};
-    return braces;
+  const auto unclosed = [&](std::size_t first, std::size_t end) {
+    const auto begin = open.begin() + static_cast<std::ptrdiff_t>(first);
+    return MissingBraces{{begin->begin, end},
+                         std::any_of(begin, open.end(), [](const Open& block) { return block.is_list; })};
   };
   while (tokens.next(token)) {
     if (token.kind == Token::Kind::word) word = token;
@@ -191,20 +188,19 @@ std::optional<MissingBraces> missing_braces(std::string_view text) {
       return name.ends_with("net_param") || (name == "layers" && word.value == "layer");  // the latter of V0
     };
     while (is_layer && around > 0 && !may_hold_it(open[around - 1].name)) --around;
-    if (around < open.size() && !missing) missing = {{open[around].begin, word.begin}, closing(around)};
+    if (around < open.size() && !missing) missing = unclosed(around, word.begin);
     open.resize(around);
-    const bool is_block = token.kind == Token::Kind::open;
-    open.push_back(
-        {is_block ? word.value : "", is_block ? word.begin : token.begin, counterpart(text[token.begin])});
-    if (open.size() > kDeepest) return {};
+    const bool is_list = token.kind != Token::Kind::open;
+    open.push_back({is_list ? "" : word.value, is_list ? token.begin : word.begin, is_list});
+    if (open.size() > kDeepestNesting) return {};  // no net
   }
-  if (!missing && !open.empty()) missing = {{open[0].begin, text.size()}, closing(0)};
+  if (!missing && !open.empty()) missing = unclosed(0, text.size());
   return missing;
 }
 
 std::string closing_of(std::string_view text, const std::vector<TextBlock>& blocks, std::size_t first) {
   std::string braces;
-  for (std::size_t k = blocks.size(); k-- > first;) braces += {counterpart(text[blocks[k].begin - 1]), ' '};
+  for (std::size_t k = blocks.size(); k-- > first;) braces += text[blocks[k].begin - 1] == '<' ? "> " : "} ";
   return braces;
 }
 

@@ -9,6 +9,8 @@
 
 namespace banyan::io {
 
+constexpr int kDeepestNesting = 64;  ///< of blocks; a legal message nests 8 levels (solver, net, layer, ...)
+
 struct TextPosition {
   std::size_t line = 0;    // from 0
   std::size_t offset = 0;  // bytes from the beginning of the text
@@ -40,8 +42,8 @@ struct TextSpan {
 };
 
 struct MissingBraces {
-  TextSpan within;      // the blocks that are open there, and should not be: from the outermost one's name on
-  std::string closing;  // what closes them, innermost first
+  TextSpan within;  // the blocks that are open there, and should not be: from the outermost one's name on
+  bool in_list = false;  // one of them is a list
 };
 
 /// Up to the first layer that begins within another one, or in any block that has no layers, or to the end;

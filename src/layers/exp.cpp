@@ -9,12 +9,7 @@ class ExpLayer : public FunctionLayer {
   ExpLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : FunctionLayer(parameter, options, {ops::Function::Kind::exponential}) {}
 
-  void read_settings() override {
-    const auto& settings = parameter_.exp_param();
-    const double logarithm = log_of_base(settings.base());
-    function_.a = logarithm * settings.scale();
-    function_.b = logarithm * settings.shift();
-  }
+  void read_settings() override { raise(parameter_.exp_param()); }
 };
 
 const RegisterLayer<ExpLayer> registered_exp("Exp", {"base^(shift + scale * x)",

@@ -1,8 +1,6 @@
 // ExpMax (LiteFlowNet): y = base^(shift + scale (x - the largest x at its position, over axis 1)); base -1
 // stands for e. The gradient takes the largest x for a constant, as there: what divides y by its sum has the
 // same gradient either way.
-#include <cmath>
-
 #include "function_layer.hpp"
 
 namespace banyan {
@@ -13,12 +11,7 @@ class ExpMaxLayer : public FunctionLayer {
   ExpMaxLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : FunctionLayer(parameter, options, {ops::Function::Kind::exponential}) {}
 
-  void read_settings() override {
-    const caffe::ExpParameter& settings = parameter_.expmax_param();
-    const double logarithm = log_of_base(settings.base());
-    function_.a = logarithm * settings.scale();
-    function_.b = logarithm * settings.shift();
-  }
+  void read_settings() override { raise(parameter_.expmax_param()); }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     if (inputs[0]->shape.axes() < 2) refuse("the input needs an axis of channels, axis 1");

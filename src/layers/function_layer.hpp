@@ -45,6 +45,13 @@ class FunctionLayer : public ElementwiseLayer {
     return std::log(base);
   }
 
+  /// The function becomes base^(shift + scale x).
+  void raise(const caffe::ExpParameter& settings) {
+    const double logarithm = log_of_base(settings.base());
+    function_.a = logarithm * settings.scale();
+    function_.b = logarithm * settings.shift();
+  }
+
   ops::Function function_;
 };
 

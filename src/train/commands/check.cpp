@@ -413,7 +413,7 @@ bool make_current(CheckedSource& source, Findings& findings) {
   }
   source.text_has_problems = source.text_has_problems || findings.problems().size() > before;
   drop_wrong_rules(source.net, source.origin, findings);
-  if (findings.is_first(source.origin, "")) warn_of_fork_settings(source.net);
+  if (findings.is_first(source.origin, "settings of forks")) warn_of_fork_settings(source.net);
   return true;
 }
 

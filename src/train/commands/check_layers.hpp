@@ -44,10 +44,9 @@ class Findings {
   void complain(const std::string& origin, const std::string& complaint) {
     problem(complaint.rfind(origin, 0) == 0 ? complaint : cat(origin, ": ", complaint));
   }
-  /// Is it the first time that the file's layers of this type, which is not here, are met? "": that the file
-  /// is?
-  bool is_first(const std::string& origin, const std::string& type) {
-    return missing_types_.insert({origin, type}).second;
+  /// Is it the first time that this is met in the file, such as a type of layer that is not here?
+  bool is_first(const std::string& origin, const std::string& what) {
+    return met_.insert({origin, what}).second;
   }
   /// Blobs that come from outside, whose shapes the user can give.
   void add_source(const std::string& blob) { sources_.insert(blob); }
@@ -58,7 +57,7 @@ class Findings {
 
  private:
   std::set<std::string> seen_, sources_;
-  std::set<std::pair<std::string, std::string>> missing_types_;
+  std::set<std::pair<std::string, std::string>> met_;
   std::vector<std::string> problems_, notes_;
   bool complete_ = true;
 };
