@@ -2,7 +2,7 @@
 // pairs and max(margin - d, 0)^2 for others (legacy_version: max(margin - d^2, 0)), summed and divided by 2
 // N, N being the number of pairs over all devices. Inputs: vectors, vectors, and per pair whether they are
 // similar (1) or not (0), or two labels (caffe-windows), whose whole parts are equal for similar pairs. The
-// vectors get gradients; where d is 0, a dissimilar pair's is 0.
+// vectors get gradients; that of a dissimilar pair is divided by d + 1e-4 in place of d, as Caffe's is.
 #include "banyan/layers/loss.hpp"
 #include "banyan/ops/distance_loss.hpp"
 

@@ -33,7 +33,7 @@ class LayerWatch {
   void backward_done(int layer, bool print, bool check) {
     const PlanStep& step = backward_step(layer);
     if (step.runs_layer) look_at_gradients(step, print, check);
-    if (print && is_last(step)) print_norms();
+    if (print) sum_parameters(step);
   }
 
  private:
@@ -59,28 +59,34 @@ class LayerWatch {
         [&](const PlanStep& step) { return step.work == Work::backward && step.layer == layer; });
   }
 
-  bool is_last(const PlanStep& step) const {
+  /// Parameters count before the first of them is updated, gradients when they are complete: both may be over
+  /// at the end of the pass.
+  void sum_parameters(const PlanStep& step) {
     const std::vector<PlanStep>& steps = net_.plan().steps;
-    const auto last = std::find_if(steps.rbegin(), steps.rend(),
-                                   [](const auto& s) { return s.work == Work::backward && s.runs_layer; });
-    return &*last == &step;
+    const auto runs = [](const PlanStep& s) { return s.work == Work::backward && s.runs_layer; };
+    const bool first = &*std::find_if(steps.begin(), steps.end(), runs) == &step,
+               last = &*std::find_if(steps.rbegin(), steps.rend(), runs) == &step;
+    if (first) {
+      values_ = gradients_ = {};
+      for (const LearnableParameter& owner : net_.parameters()) add(values_, owner.value);
+    }
+    for (const LearnableParameter& owner : net_.parameters())
+      if (owner.ready_layer == step.layer) add(gradients_, owner.grad);
+    if (last)
+      LOG(ERROR) << "    [Backward] All net params (data, diff): L1 norm = (" << values_.sum << ", "
+                 << gradients_.sum << "); L2 norm = (" << std::sqrt(values_.squares) << ", "
+                 << std::sqrt(gradients_.squares) << ")";
   }
 
-  /// Of all parameters and of their gradients so far.
-  void print_norms() {
-    double sums[2] = {}, squares[2] = {};
-    for (const LearnableParameter& owner : net_.parameters()) {
-      const Tensor* of[] = {&owner.value, &owner.grad};
-      for (int k = 0; k < 2; ++k) {
-        if (!of[k]->defined()) continue;
-        ops::absolute_sum(context_, *of[k], result_);
-        sums[k] += result();
-        ops::sum_of_squares(context_, *of[k], result_);
-        squares[k] += result();
-      }
-    }
-    LOG(ERROR) << "    [Backward] All net params (data, diff): L1 norm = (" << sums[0] << ", " << sums[1]
-               << "); L2 norm = (" << std::sqrt(squares[0]) << ", " << std::sqrt(squares[1]) << ")";
+  struct Sums {
+    double sum = 0, squares = 0;
+  };
+  void add(Sums& sums, const Tensor& values) {
+    if (!values.defined()) return;
+    ops::absolute_sum(context_, values, result_);
+    sums.sum += result();
+    ops::sum_of_squares(context_, values, result_);
+    sums.squares += result();
   }
 
   void print_blob(int layer, bool backward, const Blob& blob) {
@@ -93,10 +99,12 @@ class LayerWatch {
   void print_parameters(int layer, bool backward) {
     const std::vector<Parameter>& parameters = layer_at(layer).parameters();
     for (std::size_t slot = 0; slot < parameters.size(); ++slot) {
-      const Tensor& values = backward ? parameters[slot].grad : parameters[slot].value;
-      if (values.defined())
+      const Parameter& parameter = parameters[slot];
+      const Tensor& values = backward ? parameter.grad : parameter.value;
+      if (values.defined() ||
+          parameter.kind == ParameterKind::statistic)  // Caffe's statistics have gradients of zeros
         LOG(INFO) << line_start(layer, backward) << ", param blob " << slot
-                  << (backward ? " diff: " : " data: ") << mean_absolute(values);
+                  << (backward ? " diff: " : " data: ") << (values.defined() ? mean_absolute(values) : 0);
     }
   }
 
@@ -128,18 +136,20 @@ class LayerWatch {
   Net& net_;
   Context& context_;
   Tensor result_;
+  Sums values_, gradients_;  ///< of all parameters, in the current backward pass
 };
 
 }  // namespace
 
-void watch_layers(Net& net, Context& context, bool print, bool check) {
+void watch_layers(Net& net, Context& context, const std::function<bool()>& print, bool check) {
   if (!print && !check) return;
   const auto watch = std::make_shared<LayerWatch>(net, context);
   net.observe_layers({}, [watch, print, check](int layer, bool backward) {
+    const bool prints = print && print();
     if (backward)
-      watch->backward_done(layer, print, check);
+      watch->backward_done(layer, prints, check);
     else
-      watch->forward_done(layer, print, check);
+      watch->forward_done(layer, prints, check);
   });
 }
 

@@ -19,6 +19,8 @@ LearningRate::LearningRate(const SolverSettings& solver, double scale, bool log)
 }
 
 void LearningRate::take_steps(std::int64_t iteration) {
+  if (rate_.policy == Policy::step)
+    current_step_ = static_cast<int>(iteration / rate_.stepsize);  // as Caffe saves it
   const auto step = static_cast<std::size_t>(current_step_);
   if (rate_.policy == Policy::multistep && step < rate_.stepvalues.size() &&
       iteration >= rate_.stepvalues[step]) {

@@ -89,7 +89,13 @@ void Replica::build_nets() {
     tests.push_back(make_net(definition, cat("test", tests.size())));
     share_parameters(*tests.back(), *net_, true);
   }
-  watch_layers(*net_, *context_, peers_->first() && run_.solver.debug_info, run_.options.check_nan);
+  std::function<bool()> print, print_tests;
+  if (peers_->first() && run_.solver.debug_info) {
+    print = [this] { return display_ && display_->logs() && display_->is_turn(done_); };
+    print_tests = [] { return true; };
+  }
+  watch_layers(*net_, *context_, print, run_.options.check_nan);
+  for (const std::unique_ptr<Net>& test : tests) watch_layers(*test, *context_, print_tests, false);
   sources_.add(*net_, "train");
   for (std::size_t k = 0; k < tests.size(); ++k) sources_.add(*tests[k], cat("test", k));
   tests_ = std::make_unique<TestNets>(run_.solver.test, *peers_, *net_, std::move(tests));

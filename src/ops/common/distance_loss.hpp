@@ -45,7 +45,7 @@ struct ContrastiveLoss : HalfLossSum {
     if (margin.legacy)
       factors[n] = missing > 0 ? -1 : 0;
     else
-      factors[n] = distance > 0 ? -counted / distance : 0;
+      factors[n] = -counted / (distance + 1e-4);  // as Caffe does, so that it stays finite
   }
 };
 
