@@ -71,21 +71,44 @@ std::vector<std::uint8_t> encode_image(const Image& image, const std::string& ty
 
 namespace {
 
-/// For each output coordinate: the two input coordinates and the weight of the second.
+/// For each output coordinate: the two input coordinates and their weights, in parts of 2048.
 struct Tap {
-  int low, high;
-  float weight;
+  int low, high, low_weight, high_weight;
 };
 
-std::vector<Tap> taps(int from, int to) {
-  std::vector<Tap> result(to);
+/// Beyond the border a column is the last one alone, a row the last one twice, which may round otherwise.
+enum class Of : std::uint8_t { rows, columns };
+
+std::vector<Tap> taps(Of of, int from, int to) {
+  std::vector<Tap> result(static_cast<std::size_t>(to));
   const double step = static_cast<double>(from) / to;
   for (int i = 0; i < to; ++i) {
-    const double center = std::max((i + 0.5) * step - 0.5, 0.0);
-    const int low = std::min(static_cast<int>(center), from - 1);
-    result[i] = {low, std::min(low + 1, from - 1), static_cast<float>(center - low)};
+    const auto center = static_cast<float>((i + 0.5) * step - 0.5);
+    int low = static_cast<int>(std::floor(center));
+    float weight = center - static_cast<float>(low);
+    if (of == Of::columns && (low < 0 || low >= from - 1)) {
+      low = std::clamp(low, 0, from - 1);
+      weight = 0;
+    }
+    const auto parts = [](float share) { return static_cast<int>(std::lrint(share * 2048)); };
+    result[static_cast<std::size_t>(i)] = {std::clamp(low, 0, from - 1), std::clamp(low + 1, 0, from - 1),
+                                           parts(1 - weight), parts(weight)};
   }
   return result;
+}
+
+/// The mean of 2 x 2 pixels.
+void halve(const Image& from, Image& to) {
+  const std::size_t channels = static_cast<std::size_t>(from.channels),
+                    pitch = static_cast<std::size_t>(from.width) * channels;
+  std::uint8_t* out = to.pixels.data();
+  for (int y = 0; y < to.height; ++y) {
+    const std::uint8_t* row = from.pixels.data() + 2 * static_cast<std::size_t>(y) * pitch;
+    for (int x = 0; x < to.width; ++x, row += 2 * channels)
+      for (std::size_t c = 0; c < channels; ++c)
+        *out++ = static_cast<std::uint8_t>(
+            (row[c] + row[c + channels] + row[c + pitch] + row[c + pitch + channels] + 2) >> 2);
+  }
 }
 
 }  // namespace
@@ -93,26 +116,40 @@ std::vector<Tap> taps(int from, int to) {
 void resize_bilinear(const Image& from, int height, int width, Image& to) {
   if (height < 1 || width < 1 || from.height < 1 || from.width < 1)
     bad_input("cannot resize an image from ", from.height, " x ", from.width, " to ", height, " x ", width);
-  const int channels = from.channels;
-  to.channels = channels;
+  const auto channels = static_cast<std::size_t>(from.channels);
+  to.channels = from.channels;
   to.height = height;
   to.width = width;
-  to.pixels.resize(static_cast<std::size_t>(channels) * static_cast<std::size_t>(height) *
-                   static_cast<std::size_t>(width));
-  const std::vector<Tap> rows = taps(from.height, height), columns = taps(from.width, width);
-  const std::size_t pitch = static_cast<std::size_t>(from.width) * static_cast<std::size_t>(channels);
+  const std::size_t pitch = static_cast<std::size_t>(from.width) * channels,
+                    new_pitch = static_cast<std::size_t>(width) * channels;
+  to.pixels.resize(static_cast<std::size_t>(height) * new_pitch);
+  if (from.height == 2 * height && from.width == 2 * width) return halve(from, to);
+  const std::vector<Tap> rows = taps(Of::rows, from.height, height),
+                         columns = taps(Of::columns, from.width, width);
+  // Input rows at the new width, in parts of 128, made when they are first needed.
+  std::vector<int> wide[2];
+  int made[2] = {-1, -1};
+  const auto widened = [&](int y) -> const int* {
+    std::vector<int>& sums = wide[y & 1];
+    if (made[y & 1] == y) return sums.data();
+    made[y & 1] = y;
+    sums.resize(new_pitch);
+    const std::uint8_t* row = from.pixels.data() + static_cast<std::size_t>(y) * pitch;
+    int* out = sums.data();
+    for (const Tap& column : columns) {
+      const std::uint8_t *low = row + static_cast<std::size_t>(column.low) * channels,
+                         *high = row + static_cast<std::size_t>(column.high) * channels;
+      for (std::size_t c = 0; c < channels; ++c)
+        *out++ = (low[c] * column.low_weight + high[c] * column.high_weight) >> 4;
+    }
+    return sums.data();
+  };
   std::uint8_t* out = to.pixels.data();
   for (const Tap& row : rows) {
-    const std::uint8_t* a = from.pixels.data() + static_cast<std::size_t>(row.low) * pitch;
-    const std::uint8_t* b = from.pixels.data() + static_cast<std::size_t>(row.high) * pitch;
-    for (const Tap& column : columns) {
-      for (int c = 0; c < channels; ++c) {
-        const int l = column.low * channels + c, h = column.high * channels + c;
-        const float upper = static_cast<float>(a[l]) + column.weight * static_cast<float>(a[h] - a[l]);
-        const float lower = static_cast<float>(b[l]) + column.weight * static_cast<float>(b[h] - b[l]);
-        *out++ = static_cast<std::uint8_t>(std::lround(upper + row.weight * (lower - upper)));
-      }
-    }
+    const int *upper = widened(row.low), *lower = widened(row.high);
+    for (std::size_t i = 0; i < new_pitch; ++i)
+      *out++ = static_cast<std::uint8_t>(
+          ((row.low_weight * upper[i] >> 16) + (row.high_weight * lower[i] >> 16) + 2) >> 2);
   }
 }
 

@@ -238,5 +238,24 @@ TEST(ImageCodec, ResizeKnownAnswers) {
   EXPECT_EQ(out.pixels, (std::vector<std::uint8_t>{60}));
 }
 
+/// What convert_imageset --resize_height --resize_width of BVLC Caffe 1.0 with OpenCV 4.5 stores.
+TEST(ImageCodec, ResizesToTheBytesOfCaffe) {
+  Image image{3, 3, 4, {}};
+  for (int i = 0; i < 36; ++i) image.pixels.push_back(static_cast<std::uint8_t>(i * i * 37 + i * 91 + 13));
+  Image out;
+  resize_bilinear(image, 2, 3, out);
+  EXPECT_EQ(out.pixels, (std::vector<std::uint8_t>{38, 126, 96, 115, 190, 115, 182, 83, 123, 150, 66, 217,
+                                                   115, 178, 187, 70, 119, 147}));
+  resize_bilinear(image, 5, 7, out);
+  EXPECT_EQ(out.pixels,
+            (std::vector<std::uint8_t>{
+                13,  141, 87,  46,  162, 96,  100, 197, 111, 103, 180, 75,  109, 149, 43,  193, 66,  87,
+                245, 15,  115, 21,  94,  88,  69,  131, 113, 147, 189, 151, 122, 196, 139, 94,  188, 123,
+                142, 130, 133, 173, 93,  139, 33,  25,  91,  104, 84,  137, 217, 177, 212, 151, 220, 235,
+                71,  248, 244, 67,  225, 201, 65,  211, 175, 141, 51,  189, 124, 77,  203, 97,  119, 225,
+                122, 186, 196, 143, 239, 164, 88,  164, 157, 53,  117, 153, 213, 69,  255, 138, 73,  247,
+                18,  80,  234, 103, 164, 171, 192, 233, 111, 101, 123, 128, 45,  55,  139}));
+}
+
 }  // namespace
 }  // namespace banyan::data

@@ -35,8 +35,9 @@ void decode_image(const std::uint8_t* bytes, std::size_t size, ColorMode mode, I
 /// `type` is "jpg", "jpeg" or "png" (any case); bad_input otherwise. JPEG has quality 95 and 4:2:0 chroma.
 std::vector<std::uint8_t> encode_image(const Image& image, const std::string& type);
 
-/// Bilinear, pixel centres at half-integers, border pixels repeated, rounded to nearest; no smoothing when
-/// downscaling.
+/// Bilinear, pixel centres at half-integers, border pixels repeated; no smoothing when downscaling, except to
+/// half of both sizes (means of 2 x 2 pixels). Rounded as OpenCV's cv::resize does, with which Caffe's tools
+/// and layers resize: the same bytes.
 void resize_bilinear(const Image& from, int height, int width, Image& to);
 
 }  // namespace banyan::data
