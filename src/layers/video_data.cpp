@@ -112,8 +112,10 @@ class VideoDataLayer : public SourceLayer {
     others.clear_video_file();
     others.clear_skip_frames();
     if (others.ByteSizeLong() > 0)
-      refuse("video_data_param", cat("has settings of lists beside a video_file: ", others.ShortDebugString(),
-                                     "; the batch size is that of data_param"));
+      refuse("video_data_param",
+             cat("has settings of lists beside ",
+                 camera ? "those of a camera, and cameras are not supported: " : "a video_file: ",
+                 others.ShortDebugString(), "; the batch size is that of data_param"));
     if (parameter().top_size() > 1)
       refuse("video_data_param.video_file", "gives images only, for one top; found further ones");
     if (!camera) data::require_ffmpeg(cat("layer ", banyan::quoted(name()), ": video_data_param.video_file"));
