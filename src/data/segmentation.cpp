@@ -334,7 +334,8 @@ std::vector<Shape> SegmentationWriter::shapes(const Record& record, std::uint64_
   if (height < 1 || width < 1)
     bad_input("the image (", record.height, " x ", record.width, ") is smaller than stride, ", stride_);
   if (!options_.pads && (height > record.height || width > record.width))
-    bad_input("crop_size ", height, " is larger than the image (", record.height, " x ", record.width, ")");
+    bad_input(height == width ? cat("crop_size ", height) : cat("the crop, ", height, " x ", width, ","),
+              " is larger than the image (", record.height, " x ", record.width, ")");
   const int divisor = options_.label_divisor;
   return {Shape{record.channels, height, width}, Shape{1, height / divisor, width / divisor},
           options_.class_numbers > 0 ? Shape{options_.class_numbers, 1, 1} : Shape{1, 1, 2}};

@@ -140,6 +140,16 @@ class VideoSource : public RecordSource {
 
 }  // namespace
 
+bool shows_file(const caffe::LayerParameter& layer) {
+  const caffe::VideoDataParameter& s = layer.video_data_param();
+  return layer.type() == "VideoData" &&
+         (s.has_video_type() || s.has_device_id() || s.has_video_file() || s.has_skip_frames());
+}
+
+bool reads_camera(const caffe::LayerParameter& layer) {
+  return shows_file(layer) && layer.video_data_param().video_type() != caffe::VideoSource::VIDEO;
+}
+
 std::vector<Video> read_video_list(const std::string& path) {
   std::istringstream lines(io::read_file(path, FrameFiles::kLargest));
   std::vector<Video> videos;

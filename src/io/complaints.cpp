@@ -156,10 +156,10 @@ StandIn stand_in_for(const pb::FieldDescriptor& field, const std::string& writte
   }
 }
 
-/// A layer is of no type rather than of another one than was meant.
-std::string unknown_v1_type(const std::string& value, std::vector<std::string> known) {
+/// A layer is of no type rather than of another one than was meant. `other`: what is known of the type.
+std::string unknown_v1_type(const std::string& value, std::vector<std::string> known,
+                            const std::string& other) {
   std::erase(known, "NONE");
-  const std::string other = about_other_v1_type(value);
   if (!other.empty()) return cat("the layer ", other);
   return cat("unknown value ", quoted(value, 60), " for \"type\"", did_you_mean(value, known),
              "; trainer layers lists all types, by their current names");
@@ -226,6 +226,11 @@ std::vector<Complaint> Complaints::warnings(std::size_t most) {
   std::map<std::size_t, std::size_t> lines;  // by layers of such types: the warning about them
   std::set<std::size_t> lists;               // those of them that end with a list of fields
   std::set<std::size_t> wrong_braces;        // layers of which it is said
+  struct Repeated {
+    std::size_t warning;
+    int times;
+  };
+  std::map<std::pair<std::size_t, std::string>, Repeated> repeated;  // by layer and the parser's message
   std::size_t placed = 0;
   for (const Raw& raw : raw_warnings_) {
     if (warnings.size() == most) break;
@@ -238,8 +243,8 @@ std::vector<Complaint> Complaints::warnings(std::size_t most) {
     Complaint next = reworded(raw.line, raw.column, raw.message);
     if (braces_of_ && !wrong_braces.insert(*braces_of_).second) continue;
     if (missing_type_ == kUnknownV1Type) continue;  // the type is an error already
+    const TextBlock layer = layer_around();
     if (!missing_type_.empty()) {
-      const TextBlock layer = layer_around();
       const std::string field = quoted(quoted_part(raw.message, 1), 60);
       const auto [line, is_new] = lines.emplace(layer.begin, warnings.size());
       if (!is_new) {
@@ -252,10 +257,32 @@ std::vector<Complaint> Complaints::warnings(std::size_t most) {
         next.text = with_place("unknown fields of a type that is not here: " + field);
         lists.insert(line->second);
       }
+    } else if (!braces_of_) {
+      const auto [of_field, is_new] =
+          repeated.emplace(std::pair{layer.begin, raw.message}, Repeated{warnings.size(), 1});
+      if (!is_new) {
+        ++of_field->second.times;
+        continue;
+      }
+      keep_unknown(layer);
     }
     warnings.push_back(std::move(next));
   }
+  for (const auto& [field, found] : repeated)
+    if (found.times > 1) warnings[found.warning].text += cat(" (given ", found.times, " times)");
   return warnings;
+}
+
+/// That the layer has an unknown field here, of whose type something is known.
+void Complaints::keep_unknown(const TextBlock& layer) {
+  if (layer.begin == text_.size()) return;
+  const std::pair<std::string, std::string> which{value_in(text_, layer, "name"), type_around()};
+  unknown_in_layers_.insert(which);
+  const std::vector<TextBlock> blocks = blocks_around(text_, at_.offset);
+  if (std::any_of(blocks.begin(), blocks.end(), [&](const TextBlock& block) {
+        return block.begin > layer.begin && block.name.find("transform") != std::string::npos;
+      }))
+    unknown_transforms_.insert(which);
 }
 
 std::optional<Complaints::Misplaced> Complaints::first_misplaced(const TextSpan& within) {
@@ -550,10 +577,35 @@ std::string Complaints::missing_type(const std::string& field) {
     missing_type_ = type;
     return "has an unknown type";
   }
-  std::string missing = layer.name == "layers" ? about_other_v1_type(type) : "";
+  std::string missing = layer.name == "layers" ? about_v1_type(type) : "";
   if (missing.empty()) missing = about_missing_type(current_type_name(type));
   if (!missing.empty()) missing_type_ = current_type_name(type);
   return missing;
+}
+
+/// What is known of a V1 type that is not here. The type of that name may be another project's.
+std::string Complaints::about_v1_type(const std::string& type) const {
+  const std::string namesake = namesake_of_v1_type(type);
+  const std::string foreign = namesake.empty() ? "" : foreign_field(namesake);
+  if (foreign.empty()) return about_other_v1_type(type);
+  return cat("has the type ", quoted(type, 60), " of a branch, which Banyan does not have: its settings are ",
+             "not those of ", quoted(namesake), " here, which has no ", quoted(foreign, 60));
+}
+
+/// The first setting of the layer around that is none of a layer of `type`; "" if there is none.
+std::string Complaints::foreign_field(const std::string& type) const {
+  const TextBlock layer = layer_around();
+  std::string foreign;
+  for_each_field(text_, [&](const std::vector<TextBlock>& path, std::string_view name, std::size_t) {
+    if (!foreign.empty() || path.size() < 2 || path[path.size() - 2].begin != layer.begin) return;
+    const pb::FieldDescriptor* settings =
+        caffe::LayerParameter::descriptor()->FindFieldByName(path.back().name);
+    if (settings == nullptr || settings->message_type() == nullptr ||
+        !may_be_setting_of(type, settings->name()) || settings->name() == "transform_param")
+      return;
+    if (settings->message_type()->FindFieldByName(std::string(name)) == nullptr) foreign = name;
+  });
+  return foreign;
 }
 
 /// Outside of layers an empty block at the end of the text.
@@ -584,7 +636,7 @@ std::string Complaints::unknown_value(const std::string& value, const std::strin
                  is_v1_type ? kUnknownV1Type : std::to_string(meant->number()),
                  false};
   }
-  if (is_v1_type) return unknown_v1_type(value, known);
+  if (is_v1_type) return unknown_v1_type(value, known, about_v1_type(value));
   const std::string words = cat("unknown value ", quoted(value, 60), " for ", quoted(field, 60)),
                     near = did_you_mean(value, known);
   return known.empty() ? words : cat(words, near, "; known values: ", join(known, ", "));

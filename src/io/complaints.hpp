@@ -45,11 +45,20 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   void AddWarning(int line, google::protobuf::io::ColumnNumber column, const std::string& message) override;
   /// The first, at which the parser ends; nothing if there is none.
   const std::optional<Complaint>& error() const { return error_; }
-  /// The first `most` of them; of very many in a large text some are only counted. Of a type that is not here
-  /// all is said once, then its fields are listed by layers.
+  /// The first `most` of them; of very many in a large text some are only counted. A field that a layer, or
+  /// what is outside of layers, has several times is complained of once. Of a type that is not here all is
+  /// said once, then its fields are listed by layers.
   std::vector<Complaint> warnings(std::size_t most = std::string::npos);
   /// Layers, by name and current type, of which the warnings say that their type is not here.
   const std::set<std::pair<std::string, std::string>>& told_layers() const { return told_layers_; }
+  /// Layers, by name and current type, with other unknown fields; of these, those with one in a message that
+  /// transforms data.
+  const std::set<std::pair<std::string, std::string>>& unknown_in_layers() const {
+    return unknown_in_layers_;
+  }
+  const std::set<std::pair<std::string, std::string>>& unknown_transforms() const {
+    return unknown_transforms_;
+  }
   /// Of fields that are given again where they can be given once, in what is read.
   std::vector<Complaint> given_again();
   /// Of unknown fields in a part of the text the first one that a message around its own one has.
@@ -76,6 +85,9 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::string type_of_new_format(const std::string& message) const;
   std::string unknown_field(const std::string& type_name, const std::string& field);
   std::string missing_type(const std::string& field);
+  std::string about_v1_type(const std::string& type) const;
+  std::string foreign_field(const std::string& type) const;
+  void keep_unknown(const TextBlock& layer);
   std::size_t most_placed() const;
   TextBlock layer_around() const;
   std::string type_around() const;
@@ -97,7 +109,7 @@ class Complaints : public google::protobuf::io::ErrorCollector {
   std::pair<std::string, std::string> layer_of_error_;
   std::optional<std::size_t> braces_of_;  // the latest complaint is of this layer's braces: where it begins
   std::string missing_type_;              // with which the latest complaint is explained; "" otherwise
-  std::set<std::pair<std::string, std::string>> told_layers_;
+  std::set<std::pair<std::string, std::string>> told_layers_, unknown_in_layers_, unknown_transforms_;
 };
 
 }  // namespace banyan::io

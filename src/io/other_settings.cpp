@@ -47,6 +47,7 @@ constexpr OtherField kOtherFields[] = {
     {"SolverParameter", "solver_trace_param",
      "it is a branch's; trainer --metrics=FOLDER writes the figures of a run, --trace=FILE where its time "
      "goes"},
+    {"SolverParameter", "sparsity_lr_mult", kSparse},
     {"SolverParameter", "sparsity_start_factor", kSparse},
     {"SolverParameter", "sparsity_start_iter", kSparse},
     {"SolverParameter", "sparsity_step_factor", kSparse},

@@ -102,6 +102,10 @@ constexpr std::array kOthers{
         "OPData", "OpenPose",
         "it mixes several sets of records, on backgrounds of another; CPMData reads one set, of people with "
         "the joints of COCO or MPI"},
+    OtherType{
+        "PerClassAccuracy", "branches of Caffe",
+        "they disagree about what it shows, and so do versions of one of them; a second top of Accuracy "
+        "shows the accuracy of each class"},
     OtherType{"RBMInnerProduct", "branches for Boltzmann machines",
               "they are not trained by the gradient of a loss; an autoencoder of InnerProduct, Sigmoid and "
               "SigmoidCrossEntropyLoss is"},
@@ -170,9 +174,9 @@ std::string about_other_type(const std::string& type) {
              ", which Banyan does not have: ", found->advice);
 }
 
-std::string about_other_v1_type(const std::string& type) {
+std::string namesake_of_v1_type(const std::string& type) {
   for (const OtherType& other : kOthers)
-    if (without_case(type) == without_case(other.type)) return about_other_type(other.type);
+    if (without_case(type) == without_case(other.type)) return "";
   const auto* names = caffe::V1LayerParameter::LayerType_descriptor();
   const auto is_known = [&](const auto& matches) {
     for (int i = 0; i < names->value_count(); ++i)
@@ -183,11 +187,19 @@ std::string about_other_v1_type(const std::string& type) {
   for (const auto& [known, settings] : layer_types())
     if (without_case(type) == without_case(known) &&
         !is_known([&](const std::string& name) { return current_type_name(name) == known; }))
-      return cat("has the type ", quoted(known),
-                 ", for which `layers` has no name here; write the net in the current "
-                 "format, with layer { type: ",
-                 quoted(known), " }");
+      return known;
   return "";
+}
+
+std::string about_other_v1_type(const std::string& type) {
+  for (const OtherType& other : kOthers)
+    if (without_case(type) == without_case(other.type)) return about_other_type(other.type);
+  const std::string known = namesake_of_v1_type(type);
+  if (known.empty()) return "";
+  return cat(
+      "has the type ", quoted(known),
+      ", for which `layers` has no name here; write the net in the current format, with layer { type: ",
+      quoted(known), " }");
 }
 
 std::string about_missing_type(const std::string& type) {

@@ -24,6 +24,10 @@ std::string about_other_type(const std::string& type);
 /// The same of a V1 type, such as SPATIAL_TRANSFORMER.
 std::string about_other_v1_type(const std::string& type);
 
+/// The type that is here, and that such a V1 type would be called now, if `layers` has no name for it; "" if
+/// there is none, or if something else is known of the type.
+std::string namesake_of_v1_type(const std::string& type);
+
 /// The same of any type that is not here, also of one that nobody knows: what may be meant. "" for a type
 /// that is here.
 std::string about_missing_type(const std::string& type);

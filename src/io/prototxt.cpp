@@ -288,6 +288,8 @@ TextProblems find_text_problems(std::string_view text, const std::string& origin
     for (const Complaint& field : unknown_fields) problems.unknown_fields.push_back(field.text);
     found.insert(found.end(), unknown_fields.begin(), unknown_fields.end());
     problems.told_layers = complaints.told_layers();
+    problems.unknown_in_layers = complaints.unknown_in_layers();
+    problems.unknown_transforms = complaints.unknown_transforms();
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Complaint& a, const Complaint& b) { return a.offset < b.offset; });

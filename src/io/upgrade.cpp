@@ -100,6 +100,7 @@ constexpr std::pair<V1LayerParameter::LayerType, const char*> kTypesOfBranches[]
     {V1LayerParameter::PYTHON, "Python"},
     {V1LayerParameter::RANK_HARD_LOSS, "RankHardLoss"},
     {V1LayerParameter::REDUCTION, "Reduction"},
+    {V1LayerParameter::RELUPLUS, "ReLU"},  // what its program for feedback switches off, training does not
     {V1LayerParameter::RESHAPE, "Reshape"},
     {V1LayerParameter::RESIZE, "Resize"},
     {V1LayerParameter::RNN, "RNN"},

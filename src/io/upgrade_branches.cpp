@@ -167,9 +167,16 @@ class DepthUpgrade {
   std::string begin_;
 };
 
-bool has_holes(const caffe::LayerParameter& layer) {
-  const caffe::ConvolutionParameter& s = layer.convolution_param();
+bool has_deeplab_holes(const caffe::ConvolutionParameter& s) {
   return s.has_hole() || s.has_hole_h() || s.has_hole_w();
+}
+
+bool has_kernel_strides(const caffe::ConvolutionParameter& s) {
+  return s.kstride_size() > 0 || s.has_kstride_h() || s.has_kstride_w() || s.has_kstride_d();
+}
+
+bool has_holes(const caffe::LayerParameter& layer) {
+  return has_deeplab_holes(layer.convolution_param()) || has_kernel_strides(layer.convolution_param());
 }
 
 /// BVLC's opencl branch writes layers of finished nets as one; only those of a convolution and a ReLU, and of
@@ -275,13 +282,33 @@ caffe::NetParameter upgrade_holes(caffe::NetParameter net, const std::string& or
     const auto refuse = [&](const char* why) {
       bad_input(origin, ": layer ", quoted(layer.name()), " (", layer.type(), "): ", why);
     };
-    if (s.dilation_size() > 0 || s.has_dilation_h() || s.has_dilation_w())
-      refuse("hole is DeepLab's name of dilation; give one of the two");
+    const bool deeplab = has_deeplab_holes(s), kernel = has_kernel_strides(s);
+    if (deeplab + kernel + (s.dilation_size() > 0 || s.has_dilation_h() || s.has_dilation_w()) > 1)
+      refuse(kernel ? "kstride is an older name of dilation (BVLC's opencl branch); give one name"
+                    : "hole is DeepLab's name of dilation; give one of the two");
     if (s.has_hole() && (s.has_hole_h() || s.has_hole_w()))
       refuse("give either hole or its _h and _w forms, not both");
+    if (s.kstride_size() > 0 && (s.has_kstride_h() || s.has_kstride_w()))
+      refuse("give either kstride or its _h and _w forms, not both");
+    if (s.has_kstride_d() && s.kstride_size() > 1)
+      refuse("kstride_d goes with one kstride for the other two axes, or with its _h and _w");
     if (s.has_hole()) s.add_dilation(s.hole());
     if (s.has_hole_h()) s.set_dilation_h(s.hole_h());
     if (s.has_hole_w()) s.set_dilation_w(s.hole_w());
+    if (s.has_kstride_d()) {
+      const unsigned other = s.kstride_size() > 0 ? s.kstride(0) : 1;
+      s.add_dilation(s.kstride_d());
+      s.add_dilation(s.has_kstride_h() ? s.kstride_h() : other);
+      s.add_dilation(s.has_kstride_w() ? s.kstride_w() : other);
+    } else {
+      s.mutable_dilation()->MergeFrom(s.kstride());
+      if (s.has_kstride_h()) s.set_dilation_h(s.kstride_h());
+      if (s.has_kstride_w()) s.set_dilation_w(s.kstride_w());
+    }
+    s.clear_kstride();
+    s.clear_kstride_h();
+    s.clear_kstride_w();
+    s.clear_kstride_d();
     s.clear_hole();
     s.clear_hole_h();
     s.clear_hole_w();

@@ -20,10 +20,8 @@ class DenseImageDataLayer : public SourceLayer {
     const std::string field = "dense_image_data_param";
     const std::uint32_t height = dense().new_height(), width = dense().new_width();
     if (dense().source().empty()) refuse(field + ".source", "is missing");
-    if ((height > 0) != (width > 0)) refuse(field, "must set both of new_height and new_width, or neither");
-    constexpr std::uint32_t kMost = 1 << 15;
-    if (std::max(height, width) > kMost)
-      refuse(field, cat("must have new_height and new_width of at most ", kMost));
+    check_sides(height, width, "new_height", "new_width");
+    check_sides(dense().crop_height(), dense().crop_width(), "crop_height", "crop_width");
     const std::int32_t divisor = dense().label_divide_factor();
     if (divisor < 1) refuse(field + ".label_divide_factor", cat("must be positive, not ", divisor));
     if (height > 0 && static_cast<std::uint32_t>(divisor) > std::min(height, width))
@@ -39,10 +37,14 @@ class DenseImageDataLayer : public SourceLayer {
   void check_transform() const override {
     const caffe::TransformationParameter& transform = parameter().transform_param();
     data::check_segmentation_transform(transform, channels(), {"crop_height", "crop_width"}, name());
-    if (dense().label_divide_factor() > 1 &&
-        std::max({transform.crop_size(), transform.crop_height(), transform.crop_width()}) > 0)
+    const bool cuts = std::max({transform.crop_size(), transform.crop_height(), transform.crop_width()}) > 0;
+    if (own_crop() && cuts)
+      refuse("dense_image_data_param.crop_height", "and a crop of transform_param exclude each other");
+    if (dense().mirror() && transform.mirror())
+      refuse("dense_image_data_param.mirror", "and transform_param.mirror exclude each other");
+    if (dense().label_divide_factor() > 1 && (own_crop() || cuts))
       refuse("dense_image_data_param.label_divide_factor",
-             "goes without a crop (transform_param): a part of an image would need parts of labels");
+             "goes without a crop: a part of an image would need parts of labels");
   }
 
   std::shared_ptr<data::RecordSource> open() const override {
@@ -58,13 +60,30 @@ class DenseImageDataLayer : public SourceLayer {
 
   std::shared_ptr<const data::ItemWriter> make_writer(const data::RecordSource&) const override {
     data::SegmentationWriter::Options writing;
-    writing.random_crop = options().phase == Phase::train;
+    writing.random_crop = own_crop() || options().phase == Phase::train;
+    writing.pads = !own_crop();
     writing.label_divisor = dense().label_divide_factor();
-    return std::make_shared<data::SegmentationWriter>(parameter().transform_param(), channels(), writing,
-                                                      key_of("crop"));
+    caffe::TransformationParameter transform = parameter().transform_param();
+    if (dense().mirror()) transform.set_mirror(true);
+    if (own_crop()) {
+      transform.set_crop_height(dense().crop_height());
+      transform.set_crop_width(dense().crop_width());
+    }
+    return std::make_shared<data::SegmentationWriter>(transform, channels(), writing, key_of("crop"));
   }
 
  private:
+  void check_sides(std::uint32_t height, std::uint32_t width, const char* height_name,
+                   const char* width_name) const {
+    const std::string field = "dense_image_data_param";
+    if ((height > 0) != (width > 0))
+      refuse(field, cat("must set both of ", height_name, " and ", width_name, ", or neither"));
+    constexpr std::uint32_t kMost = 1 << 15;
+    if (std::max(height, width) > kMost)
+      refuse(field, cat("must have ", height_name, " and ", width_name, " of at most ", kMost));
+  }
+  /// caffe-segnet-cudnn5's crop, at random in every phase; a smaller image is an error, as there.
+  bool own_crop() const { return dense().crop_height() > 0; }
   const caffe::DenseImageDataParameter& dense() const { return parameter().dense_image_data_param(); }
   int channels() const { return dense().is_color() ? 3 : 1; }
 };

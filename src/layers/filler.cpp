@@ -15,12 +15,18 @@
 namespace banyan {
 namespace {
 
+/// The name of bilinear before BVLC took it over.
+constexpr const char* kFirstBilinear = "bilinear_upsampling";
+
 const std::vector<std::string>& filler_types() {
-  static const std::vector<std::string> types{"constant", "uniform", "gaussian",   "positive_unitball",
-                                              "xavier",   "msra",    "bilinear",   "gaussian_unitball",
-                                              "diagonal", "file",    "borderMask", "flowBorderMask"};
+  static const std::vector<std::string> types{"constant",    "uniform", "gaussian",   "positive_unitball",
+                                              "xavier",      "msra",    "bilinear",   "gaussian_unitball",
+                                              "diagonal",    "file",    "borderMask", "flowBorderMask",
+                                              kFirstBilinear};
   return types;
 }
+
+bool is_bilinear(const std::string& type) { return type == "bilinear" || type == kFirstBilinear; }
 
 /// Four random words for elements 4 block .. 4 block + 3. `purpose` separates the draws of one parameter.
 struct Draws {
@@ -161,9 +167,8 @@ double fan(const caffe::FillerParameter& filler, const Shape& shape) {
 }  // namespace
 
 bool draws_values(const caffe::FillerParameter& filler) {
-  static const std::vector<std::string> alike{"constant", "bilinear",   "diagonal",
-                                              "file",     "borderMask", "flowBorderMask"};
-  return !contains(alike, filler.type());
+  static const std::vector<std::string> alike{"constant", "diagonal", "file", "borderMask", "flowBorderMask"};
+  return !contains(alike, filler.type()) && !is_bilinear(filler.type());
 }
 
 void check_filler(const caffe::FillerParameter& filler, const Shape& shape) {
@@ -178,8 +183,9 @@ void check_filler(const caffe::FillerParameter& filler, const Shape& shape) {
               join(types, ", "));
   if (filler.sparse() != -1 && type != "gaussian")
     bad_input("filler type ", quoted(type), " cannot be sparse; `sparse` belongs to gaussian");
-  if (type == "bilinear" && (shape.axes() != 4 || shape.dim(2) != shape.dim(3)))
-    bad_input("filler type \"bilinear\" needs 4 axes with a square kernel, found shape ", shape.to_string());
+  if (is_bilinear(type) && (shape.axes() != 4 || shape.dim(2) != shape.dim(3)))
+    bad_input("filler type ", quoted(type), " needs 4 axes with a square kernel, found shape ",
+              shape.to_string());
   if ((type == "borderMask" || type == "flowBorderMask") && shape.axes() != 4)
     bad_input("filler type ", quoted(type), " needs 4 axes, found shape ", shape.to_string());
   if (type == "flowBorderMask" && shape.dim(1) != 2)

@@ -67,6 +67,8 @@ class VideoDataLayer : public SourceLayer {
 
   std::shared_ptr<data::RecordSource> open() const override {
     const caffe::VideoDataParameter& from = parameter().video_data_param();
+    if (data::reads_camera(parameter()))
+      refuse("video_data_param.video_type", "must be VIDEO: cameras are not supported");
     if (shows_file()) return data::open_video_frames(from.video_file(), from.skip_frames());
     if (data::lists_clips(parameter())) return open_clips();
     data::VideoOptions wanted;
@@ -99,27 +101,24 @@ class VideoDataLayer : public SourceLayer {
   }
 
  private:
-  /// Has it the settings of SSD's and NVIDIA's layer?
-  bool shows_file() const {
-    const caffe::VideoDataParameter& s = parameter().video_data_param();
-    return s.has_video_type() || s.has_device_id() || s.has_video_file() || s.has_skip_frames();
-  }
+  bool shows_file() const { return data::shows_file(parameter()); }
   Settings file_settings() const {
     const caffe::VideoDataParameter& from = parameter().video_data_param();
-    if (from.video_type() != caffe::VideoSource::VIDEO)
-      refuse("video_data_param.video_type", "must be VIDEO: cameras are not supported");
-    if (from.video_file().empty()) refuse("video_data_param.video_file", "is missing");
+    const bool camera = data::reads_camera(parameter());  // refused when it is to be opened
+    if (!camera && from.video_file().empty()) refuse("video_data_param.video_file", "is missing");
     caffe::VideoDataParameter others = from;
     others.clear_video_type();
     others.clear_device_id();
     others.clear_video_file();
     others.clear_skip_frames();
     if (others.ByteSizeLong() > 0)
-      refuse("video_data_param", cat("has settings of lists beside a video_file: ", others.ShortDebugString(),
-                                     "; the batch size is that of data_param"));
+      refuse("video_data_param",
+             cat("has settings of lists beside ",
+                 camera ? "those of a camera, and cameras are not supported: " : "a video_file: ",
+                 others.ShortDebugString(), "; the batch size is that of data_param"));
     if (parameter().top_size() > 1)
       refuse("video_data_param.video_file", "gives images only, for one top; found further ones");
-    data::require_ffmpeg(cat("layer ", banyan::quoted(name()), ": video_data_param.video_file"));
+    if (!camera) data::require_ffmpeg(cat("layer ", banyan::quoted(name()), ": video_data_param.video_file"));
     Settings settings = settings_of(parameter().data_param());
     settings.field = "data_param";
     return settings;

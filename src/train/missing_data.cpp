@@ -13,6 +13,7 @@
 #include "banyan/data/field_data.hpp"
 #include "banyan/data/image_transforms.hpp"
 #include "banyan/data/poses.hpp"
+#include "banyan/data/video.hpp"
 #include "banyan/net/connections.hpp"
 #include "banyan/net/filter.hpp"
 #include "banyan/train/model.hpp"
@@ -70,6 +71,10 @@ Shape shape_of_roi_image(const caffe::RoiDataParameter& how) {
 }  // namespace
 
 std::string source_of(const caffe::LayerParameter& layer, const google::protobuf::Message*& settings) {
+  if (data::reads_camera(layer)) {
+    settings = &layer.video_data_param();
+    return cat("camera ", layer.video_data_param().device_id());
+  }
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   layer.GetReflection()->ListFields(layer, &fields);
   for (const auto* field : fields) {
@@ -96,12 +101,19 @@ std::string source_of(const caffe::LayerParameter& layer, const google::protobuf
 std::string missing_source(const caffe::LayerParameter& layer) {
   const google::protobuf::Message* settings = nullptr;
   const std::string source = source_of(layer, settings);
+  if (data::reads_camera(layer)) return source;
   std::error_code ignored;
   const std::string& labels = layer.image_label_data_param().label_list_path();
   if (std::filesystem::exists(source, ignored) && !labels.empty() &&
       !std::filesystem::exists(labels, ignored))
     return labels;
   return std::filesystem::exists(source, ignored) ? "" : source;
+}
+
+std::string why_no_source(const caffe::LayerParameter& layer, const std::string& source,
+                          const std::string& here) {
+  if (data::reads_camera(layer)) return source + " cannot be read: cameras are not supported";
+  return cat(quoted(source), " does not exist", here);
 }
 
 Shape shape_of_missing(const caffe::LayerParameter& layer) {
@@ -113,7 +125,9 @@ Shape shape_of_missing(const caffe::LayerParameter& layer) {
     return data::pose_images(layer.cpm_transform_param(), number_in(*settings, "batch_size"));
   if (layer.type() == "DocData")
     return data::transformed_images(layer.image_transform_param(), number_in(*settings, "batch_size"));
-  const data::CropSize crop = data::crop_of(transform);
+  data::CropSize crop = data::crop_of(transform);
+  if (const caffe::DenseImageDataParameter& dense = layer.dense_image_data_param(); dense.crop_height() > 0)
+    crop = {static_cast<int>(dense.crop_height()), static_cast<int>(dense.crop_width())};
   // Of AnnotatedData, Data and ImageData; of several, the first.
   const caffe::ResizeParameter resize =
       transform.resize_param_size() > 0 ? transform.resize_param(0) : caffe::ResizeParameter();
@@ -129,7 +143,7 @@ Shape shape_of_missing(const caffe::LayerParameter& layer) {
     const auto size = data::field_data_size(data::field_data_settings(layer));
     height = size[0], width = size[1];
   }
-  const bool frames = layer.video_data_param().has_video_file();
+  const bool frames = layer.video_data_param().has_video_file() || data::reads_camera(layer);
   const std::int64_t batch = frames ? layer.data_param().batch_size() : number_in(*settings, "batch_size");
   if (height == 0 || width == 0 || batch == 0) return {};
   if (data::lists_clips(layer)) return {batch, 3, number_in(*settings, "new_length"), height, width};
@@ -207,13 +221,13 @@ void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& sta
     const Shape shape = shape_of_missing(layer);
     if (source.empty()) continue;
     if (shape.axes() == 0) {
-      log_warning(cat("layer ", quoted(layer.name()), " (", layer.type(), "): ", quoted(source),
-                      " does not exist, and its settings give no shape; --shape=", layer.top(0),
+      log_warning(cat("layer ", quoted(layer.name()), " (", layer.type(), "): ", why_no_source(layer, source),
+                      ", and its settings give no shape; --shape=", layer.top(0),
                       ":N,C,H,W runs without it"));
       continue;
     }
-    log_warning(cat("layer ", quoted(layer.name()), " (", layer.type(), "): ", quoted(source),
-                    " does not exist; constant values take its place, of the shape ", shape.to_string(),
+    log_warning(cat("layer ", quoted(layer.name()), " (", layer.type(), "): ", why_no_source(layer, source),
+                    "; constant values take its place, of the shape ", shape.to_string(),
                     " that its settings give (--shape gives another)"));
     shapes[layer.top(0)] = shape;
   }

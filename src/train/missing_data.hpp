@@ -17,8 +17,11 @@ namespace banyan {
 /// not exist), and the message that it is in; "" if there is none.
 std::string source_of(const caffe::LayerParameter& layer, const google::protobuf::Message*& settings);
 
-/// The path of the layer's source, if it names one that does not exist, else "".
+/// The path of the layer's source, if it names one that does not exist, or a camera, else "".
 std::string missing_source(const caffe::LayerParameter& layer);
+/// Why there is none: that it does not exist, for what follows `here`; that it is a camera.
+std::string why_no_source(const caffe::LayerParameter& layer, const std::string& source,
+                          const std::string& here = "");
 
 /// Of the first blob of a layer with such a source: batch_size x channels x crop_size x crop_size
 /// (AnnotatedData, Data: or resize_param's lengths; DocData: those of image_transform_param; lists of files:

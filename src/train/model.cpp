@@ -15,6 +15,7 @@
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
 #include "banyan/io/weights.hpp"
+#include "banyan/net/filter.hpp"
 #include "banyan/net/fold.hpp"
 #include "banyan/net/fork_settings.hpp"
 #include "banyan/net/parameter_values.hpp"
@@ -261,15 +262,18 @@ std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
 }
 
 std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
-                                                const std::map<std::string, Shape>& shapes, bool passes) {
+                                                const std::map<std::string, Shape>& shapes, bool passes,
+                                                const caffe::NetState* state) {
   std::map<std::string, std::string> replaced;
   std::set<std::string> unused;
   for (const auto& [blob, shape] : shapes) unused.insert(blob);
   google::protobuf::RepeatedPtrField<caffe::LayerParameter> layers;
   for (const auto& layer : net.layer()) {
-    const std::vector<Shape> tops = layer.bottom_size() > 0 || layer.top_size() == 0
-                                        ? std::vector<Shape>{}
-                                        : stand_in_shapes(layer, shapes);
+    const bool source = layer.bottom_size() == 0 && layer.top_size() > 0;
+    const bool kept = state == nullptr || keeps(*state, layer);
+    if (source && !kept)
+      for (const std::string& top : layer.top()) unused.erase(top);
+    const std::vector<Shape> tops = source && kept ? stand_in_shapes(layer, shapes) : std::vector<Shape>{};
     if (tops.empty()) {
       *layers.Add() = layer;
       continue;
@@ -294,7 +298,7 @@ Model::Model(const ModelOptions& options, bool shapes_only) {
     drop_missing_files(parameter, state);
     add_missing_data(parameter, state, !shapes_only, shapes);
   }
-  stood_in_for_ = make_up_data(parameter, shapes, !shapes_only);
+  stood_in_for_ = make_up_data(parameter, shapes, !shapes_only, &state);
   device_ = make_device(options.device, options.threads, options.precision);
   device_->make_current();
   context_ = std::make_unique<Context>(*device_);

@@ -145,7 +145,16 @@ class Reader {
             "sparse_mode: SPARSE_INC (caffe-jacinto), which sets more and more small weights to 0, is not "
             "supported; "
             "SPARSE_UPDATE keeps those that are 0");
-    nets.set_sparse_mode(s_.sparse_mode());
+    require(!s_.threshold_weights(),
+            "threshold_weights (caffe-jacinto), which sets weights below sparsity_threshold to 0, is not "
+            "supported; sparse_mode: SPARSE_UPDATE keeps those that are 0");
+    const bool keeps_zeros = s_.weight_connect_mode() == caffe::SolverParameter::WEIGHT_DISCONNECTED_ELTWISE;
+    require(
+        !s_.has_sparse_mode() || !s_.has_weight_connect_mode() ||
+            keeps_zeros == (s_.sparse_mode() == caffe::SolverParameter::SPARSE_UPDATE),
+        "weight_connect_mode is an older name of sparse_mode (caffe-jacinto), and the two contradict each "
+        "other; give one of them");
+    nets.set_sparse_mode(keeps_zeros ? caffe::SolverParameter::SPARSE_UPDATE : s_.sparse_mode());
     return nets;
   }
 
@@ -423,6 +432,10 @@ class Reader {
         << origin_
         << ": timeout_sec and timeout_nsec (caffe-parallel) have no effect: an update waits for all "
         << "devices";
+    LOG_IF(WARNING, s_.insert_quantization_param() || s_.quantization_start_iter() > 0)
+        << origin_
+        << ": insert_quantization_param and quantization_start_iter (caffe-jacinto) have no effect: "
+        << "everything computes in floating point";
     LOG_IF(WARNING, s_.disabled_update()) << origin_ << ": disabled_update: nothing will be learned";
     LOG_IF(WARNING, s_.test_interval() > 0 && s_.test_iter().empty())
         << origin_ << ": test_interval without test_iter: nothing will be tested";

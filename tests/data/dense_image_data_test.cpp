@@ -127,6 +127,44 @@ TEST_F(DenseImageData, CutsImagesAndLabelsTogether) {
   EXPECT_EQ(test.values(1)[0], 12);
 }
 
+/// caffe-segnet-cudnn5 mirrors and cuts in every phase.
+TEST_F(DenseImageData, OwnSettingsMirrorAndCutInEveryPhase) {
+  for (const Phase phase : {Phase::train, Phase::test}) {
+    Replica replica(text("mirror: true crop_height: 4 crop_width: 5", "", 60), 0, 1, phase);
+    replica.step();
+    EXPECT_EQ(replica.outputs[0]->shape, (Shape{60, 3, 4, 5}));
+    const std::vector<double> pixels = replica.values(0), labels = replica.values(1);
+    std::set<double> corners;
+    int mirrored = 0;
+    for (std::size_t i = 0; i < 60; ++i) {
+      for (std::size_t at = 0; at < 20; ++at) ASSERT_EQ(pixels[i * 60 + at], labels[i * 20 + at]);
+      const double* const label = labels.data() + i * 20;
+      const bool turned = label[1] < label[0];
+      mirrored += turned;
+      for (int y = 0; y < 4; ++y)
+        for (int x = 0; x < 5; ++x) ASSERT_EQ(label[5 * y + x], label[0] + 10 * y + (turned ? -x : x));
+      corners.insert(turned ? label[4] : label[0]);
+    }
+    EXPECT_EQ(corners.size(), 12u);
+    EXPECT_GT(mirrored, 15);
+    EXPECT_LT(mirrored, 45);
+  }
+}
+
+TEST_F(DenseImageData, OwnDrawsAreTheSameForAnyNumberOfDevices) {
+  const std::string more = "mirror: true crop_height: 2 crop_width: 3";
+  Replica whole(text(more, "", 4));
+  Replica first(text(more, "", 2), 0, 2), second(text(more, "", 2), 1, 2);
+  for (int step = 0; step < 4; ++step) {
+    for (Replica* replica : {&whole, &first, &second}) replica->step();
+    const std::vector<double> all = whole.values(1);
+    const std::vector<double> parts[] = {first.values(1), second.values(1)};
+    ASSERT_EQ(all.size(), 24u);
+    for (std::size_t at = 0; at < all.size(); ++at)
+      ASSERT_EQ(parts[at / 6 % 2][at / 12 * 6 + at % 6], all[at]) << step;
+  }
+}
+
 TEST_F(DenseImageData, TwoDevicesShareTheBatch) {
   std::string lines;
   for (int i = 0; i < 5; ++i) {
@@ -164,6 +202,15 @@ TEST_F(DenseImageData, RefusesWhatDoesNotFit) {
               HasSubstr("goes without a crop"));
   EXPECT_THAT(refusal("new_height: 6"), HasSubstr("must set both of new_height and new_width"));
   EXPECT_THAT(refusal("new_height: 6 new_width: 40000"), HasSubstr("of at most 32768"));
+  EXPECT_THAT(refusal("crop_height: 4"), HasSubstr("must set both of crop_height and crop_width"));
+  EXPECT_THAT(refusal("crop_height: 4 crop_width: 40000"), HasSubstr("of at most 32768"));
+  EXPECT_THAT(refusal("crop_height: 4 crop_width: 4", "crop_size: 2"),
+              HasSubstr("crop_height and a crop of transform_param exclude each other"));
+  EXPECT_THAT(refusal("mirror: true", "mirror: true"),
+              HasSubstr("transform_param.mirror exclude each other"));
+  EXPECT_THAT(refusal("crop_height: 4 crop_width: 4 label_divide_factor: 2"), HasSubstr("without a crop"));
+  EXPECT_THAT(refusal("crop_height: 7 crop_width: 4"),
+              HasSubstr("the crop, 7 x 4, is larger than the image (6 x 8)"));
   EXPECT_THAT(refusal("", "", 0), HasSubstr("dense_image_data_param.batch_size must be positive"));
   EXPECT_THAT(refusal("", "mean_file: 'm'"), HasSubstr("mean_file is not supported for images with label"));
   EXPECT_THAT(bad_input_of([&] { Replica("name: 'd' type: 'DenseImageData' top: 'a' top: 'b'"); }),

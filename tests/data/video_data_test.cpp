@@ -248,10 +248,17 @@ TEST_F(VideoData, SeveralDevicesTogetherAreOneAndAnyPositionIsRepeated) {
             (std::vector<std::vector<double>>(one.begin() + 8, one.end())));
 }
 
+/// Only when it is to be opened: made data can take its place.
+TEST_F(VideoData, ACameraCannotBeRead) {
+  const std::string camera = "name: 'd' type: 'VideoData' top: 'data' data_param { batch_size: 1 } ";
+  const char* none = "layer \"d\": video_data_param.video_type must be VIDEO: cameras are not supported";
+  EXPECT_THAT(refusal(camera + "video_data_param { video_type: WEBCAM device_id: 0 }"), HasSubstr(none));
+  EXPECT_THAT(refusal(camera + "video_data_param { skip_frames: 1 }"), HasSubstr(none));
+}
+
 TEST_F(VideoData, RefusesWhatDoesNotFit) {
   video(0, 9, false);
   const std::string rgb = kRgb;
-  EXPECT_THAT(refusal(text(1, "video_type: WEBCAM")), HasSubstr("cameras are not supported"));
   for (const char* of_c3d :
        {"root_folder: 'x'", "sampling_rate: 1", "max_sampling_rate: 2", "use_temporal_jitter: true",
         "use_sampling_rate_jitter: true", "use_multiple_label: true", "num_of_labels: 3"})

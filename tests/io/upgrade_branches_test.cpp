@@ -487,6 +487,33 @@ TEST(UpgradeHoles, AreGivenOnce) {
                   "layer \"c\" (Convolution): hole is DeepLab's name of dilation");
   expect_contains(conv("hole_h: 2 dilation_h: 2"), "give one of the two");
   expect_contains(conv("hole: 2 hole_w: 2"), "not both");
+  expect_contains(conv("kstride: 2 dilation: 2"),
+                  "kstride is an older name of dilation (BVLC's opencl branch)");
+  expect_contains(conv("kstride_h: 2 hole: 2"), "give one name");
+  expect_contains(conv("kstride: 2 kstride_w: 2"), "give either kstride or its _h and _w forms, not both");
+  expect_contains(conv("kstride: [2, 3] kstride_d: 2"), "kstride_d goes with one kstride");
+}
+
+TEST(UpgradeHoles, AreStridesOfKernels) {
+  expect_same(
+      upgraded(
+          "layers { name: 'a' type: CONVOLUTION convolution_param { kernel_size: 3 kstride: 4 } }\n"
+          "layers { name: 'b' type: DECONVOLUTION convolution_param { kernel_size: 3 kstride_h: 2 "
+          "kstride_w: 3 } }\n"
+          "layers { name: 'c' type: CONVOLUTION convolution_param { kstride: [2, 3] } }\n"
+          "layers { name: 'd' type: CONVOLUTION convolution_param { kstride: 3 kstride_d: 2 } }\n"
+          "layers { name: 'e' type: CONVOLUTION convolution_param { kstride_d: 2 kstride_h: 4 kstride_w: "
+          "5 } }\n"
+          "layers { name: 'f' type: CONVOLUTION convolution_param { kstride_d: 2 } }\n"
+          "layers { name: 'g' type: POOLING pooling_param { kstride: 1 } }"),
+      "layer { name: 'a' type: 'Convolution' convolution_param { kernel_size: 3 dilation: 4 } }\n"
+      "layer { name: 'b' type: 'Deconvolution' convolution_param { kernel_size: 3 dilation_h: 2 "
+      "dilation_w: 3 } }\n"
+      "layer { name: 'c' type: 'Convolution' convolution_param { dilation: [2, 3] } }\n"
+      "layer { name: 'd' type: 'Convolution' convolution_param { dilation: [2, 3, 3] } }\n"
+      "layer { name: 'e' type: 'Convolution' convolution_param { dilation: [2, 4, 5] } }\n"
+      "layer { name: 'f' type: 'Convolution' convolution_param { dilation: [2, 1, 1] } }\n"
+      "layer { name: 'g' type: 'Pooling' pooling_param { kstride: 1 } }");
 }
 
 TEST(UpgradeFusedRelu, BecomesALayer) {

@@ -120,6 +120,12 @@ TEST(UpgradeV1, DenseImageDataKeepsItsSettings) {
               "source: 's' batch_size: 4 label_divide_factor: 8 } }");
 }
 
+/// With feedback a program would switch some of its outputs off.
+TEST(UpgradeV1, ReluPlusIsRelu) {
+  expect_same(upgraded("layers { name: 'r' type: RELUPLUS bottom: 'a' top: 'a' }"),
+              "layer { name: 'r' type: 'ReLU' bottom: 'a' top: 'a' }");
+}
+
 TEST(UpgradeV0, UnknownTypeIsAnErrorAndMisplacedSettingIsDropped) {
   expect_contains(upgrade_error("layers { layer { name: 'c' type: 'cnov' } }"),
                   "test: layer \"c\" has the unknown V0 type \"cnov\" (did you mean \"conv\"?)");
@@ -269,13 +275,15 @@ TEST(UpgradeV1, EveryTypeHasACurrentName) {
   for (int i = 0; i < types->value_count(); ++i) {
     const std::string old_name = types->value(i)->name();
     const std::string name = current_type_name(static_cast<Layer::LayerType>(types->value(i)->number()));
-    // The names differ only by case and underscores, except SOFTMAX_LOSS, those of 3-D layers, and K1_, K2_.
+    // The names differ only by case and underscores, except SOFTMAX_LOSS, RELUPLUS, those of 3-D layers, and
+    // K1_, K2_.
     std::string flat;
     for (const char c : old_name) {
       if (c != '_') flat += c;
     }
     if (old_name == "NONE") flat = "";
     if (old_name == "SOFTMAX_LOSS") flat = "SoftmaxWithLoss";
+    if (old_name == "RELUPLUS") flat = "ReLU";
     if (old_name.ends_with("3D")) flat.resize(flat.size() - 2);
     if (old_name.starts_with("K1_") || old_name.starts_with("K2_")) flat.insert(2, "_");
     ASSERT_EQ(flat.size(), name.size()) << old_name;

@@ -212,6 +212,11 @@ TEST(Filler, BilinearIsTheUpsamplingKernel) {
   const double w3[3] = {0.5, 1, 0.5};
   for (std::size_t i = 0; i < 9; ++i) EXPECT_DOUBLE_EQ(three[i], w3[i % 3] * w3[i / 3]);
   EXPECT_THAT(message_of([] { filled("type: 'bilinear'", Shape{1, 1, 3, 4}); }), HasSubstr("square kernel"));
+  EXPECT_EQ(filled("type: 'bilinear_upsampling'", Shape{2, 1, 4, 4}), four);
+  EXPECT_THAT(message_of([] {
+                filled("type: 'bilinear_upsampling'", Shape{1, 1, 3, 4});
+              }),
+              HasSubstr("filler type \"bilinear_upsampling\" needs 4 axes with a square kernel"));
   EXPECT_THAT(message_of([] {
                 filled("type: 'gabor'", Shape{1, 1, 3, 3});
               }),

@@ -555,6 +555,86 @@ TEST_F(Check, NothingFollowsFromAProblemThatIsKnown) {
   EXPECT_EQ(report.problems, 1) << report.text;
 }
 
+/// The value may be there under a name that is not known; what is there is still checked.
+TEST_F(Check, WhatAnUnknownFieldMayHoldIsNotMissing) {
+  CheckReport report = check(std::string(kData) + R"(
+layer { name: "a" type: "Convolution" bottom: "data" top: "a" convolution_param { num_output: 2 kernel: 3 group: 0 } }
+layer { name: "b" type: "Convolution" bottom: "data" top: "b" convolution_param { num_output: 2 } })");
+  EXPECT_EQ(report.problems, 3) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("layer \"a\" (Convolution): unknown field \"kernel\""));
+  EXPECT_THAT(report.text, HasSubstr("layer \"a\" (Convolution): group must be positive"));
+  EXPECT_THAT(report.text, HasSubstr("layer \"b\" (Convolution): no kernel_size is given"));
+  const std::string sliced =
+      " data_param { source: 'none' batch_size: 2 } }\n"
+      "layer { name: 's' type: 'Slice' bottom: 'data' top: 'a' top: 'b' slice_param { slice_point: 3 } }";
+  report =
+      check("layer { name: 'd' type: 'Data' top: 'data' transform_param { crop_size: 8 tiles: 9 }" + sliced);
+  EXPECT_EQ(report.problems, 1) << report.text;
+  report = check("layer { name: 'd' type: 'Data' top: 'data' transform_param { crop_size: 8 }" + sliced);
+  EXPECT_EQ(report.problems, 1) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("layer \"s\" (Slice)"));
+}
+
+TEST_F(Check, AnUnknownFieldOfALayerIsOneProblem) {
+  const CheckReport report = check(std::string(kData) + R"(
+layer { name: "a" type: "ReLU" bottom: "data" top: "a" relu_param { means: 0.1 means: 0.2 means: 0.3 other: 1 } means: 1 }
+layer { name: "b" type: "InnerProduct" bottom: "data" top: "b" inner_product_param { num_output: 2 } param { foo: 1 } param { foo: 2 } }
+layer { name: "c" type: "InnerProduct" bottom: "data" top: "c" inner_product_param { num_output: 2 } param { foo: 1 } }
+quux: 1 quux: 2)");
+  EXPECT_EQ(report.problems, 6) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("unknown field \"means\" in ReLUParameter (given 3 times)\n"));
+  EXPECT_THAT(report.text,
+              HasSubstr("layer \"b\" (InnerProduct): unknown field \"foo\" in ParamSpec (given 2 times)\n"));
+  EXPECT_THAT(report.text, HasSubstr("layer \"c\" (InnerProduct): unknown field \"foo\" in ParamSpec\n"));
+  EXPECT_THAT(report.text, HasSubstr("unknown field \"quux\" in NetParameter (given 2 times)\n"));
+}
+
+/// A shape may be that of a blob of the other phase only.
+TEST_F(Check, ShapesOfOnePhaseAreNotThoseOfTheOther) {
+  const std::string net = R"(
+layer { name: "a" type: "Data" top: "source" top: "lab" data_param { source: "x" batch_size: 4 } include { phase: TRAIN } }
+layer { name: "b" type: "Data" top: "data" top: "lab" data_param { source: "y" batch_size: 1 } include { phase: TEST } }
+layer { name: "c" type: "Power" bottom: "source" top: "data" include { phase: TRAIN } }
+layer { name: "f" type: "InnerProduct" bottom: "data" top: "f" inner_product_param { num_output: 3 } })";
+  CheckOptions options;
+  put_file(folder_.file("file.prototxt"), net);
+  options.files = {folder_.file("file.prototxt")};
+  options.shapes = {{"source", Shape{4, 3, 8, 8}}, {"lab", Shape{4}}};
+  EXPECT_EQ(check_files(options).problems, 0) << check_files(options).text;
+  options.phase = Phase::train;
+  EXPECT_EQ(check_files(options).problems, 0) << check_files(options).text;
+  options.phase = Phase::test;
+  EXPECT_THAT(check_files(options).text, HasSubstr("but not of \"data\", which layer \"b\""));
+  options.phase.reset();
+  options.shapes = {{"lab", Shape{4}}};
+  EXPECT_THAT(check_files(options).text, HasSubstr("but not of \"data\", which layer \"b\""));
+}
+
+TEST_F(Check, ACameraIsNoProblem) {
+  const CheckReport report = check(R"(
+layer { name: "d" type: "VideoData" top: "data" data_param { batch_size: 1 } video_data_param { video_type: WEBCAM device_id: 0 }
+  transform_param { resize_param { height: 30 width: 20 } } }
+layer { name: "c" type: "Convolution" bottom: "data" top: "c" convolution_param { num_output: 2 kernel_size: 21 } })");
+  EXPECT_EQ(report.problems, 1) << report.text;
+  EXPECT_THAT(report.text, HasSubstr("layer \"c\" (Convolution): "));
+  EXPECT_THAT(report.text, HasSubstr("note: " + folder_.file("file.prototxt") +
+                                     ": layer \"d\" (VideoData): camera 0 cannot be read: cameras are not "
+                                     "supported; checked as if its images had 3 channels\n"));
+}
+
+/// Another project's layer of that name.
+TEST_F(Check, AnOldTypeWithOtherSettingsIsAnother) {
+  const std::string begin = "layers { name: 'd' type: IMAGE_LABEL_DATA top: 'a' image_label_data_param { ";
+  CheckReport report = check(begin + "source: 'x' out_label_size: 1 } }");
+  EXPECT_EQ(report.problems, 1) << report.text;
+  EXPECT_THAT(report.text,
+              HasSubstr("has the type \"IMAGE_LABEL_DATA\" of a branch, which Banyan does not have: its "
+                        "settings are not those of \"ImageLabelData\" here, which has no \"source\""));
+  EXPECT_THAT(report.text, Not(HasSubstr("current format")));
+  report = check(begin + "image_list_path: 'x' } }");
+  EXPECT_THAT(report.text, HasSubstr("write the net in the current format"));
+}
+
 TEST_F(Check, UnknownOldTypesDoNotHideTheRest) {
   const CheckReport report = check(
       "layers { name: 'd' type: DUMMY_DATA top: 'd' dummy_data_param { num: 1 channels: 1 height: 4 width: 4 "

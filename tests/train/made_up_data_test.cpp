@@ -284,6 +284,57 @@ TEST(MissingData, ShapesOfDocumentsFollowFromTheirTransformations) {
             (std::vector<Shape>{{4, 3, 60, 80}, Shape{4}}));
 }
 
+/// The size is that of what is cut out.
+TEST(MadeUpData, OfPartsOfDenseImagesHasTheirSize) {
+  const caffe::NetParameter net = io::parse_net_text(
+      "layer { name: 'd' type: 'DenseImageData' top: 'a' top: 'b' dense_image_data_param { source: 'list' "
+      "batch_size: 2 new_height: 40 new_width: 50 crop_height: 30 crop_width: 20 } }",
+      "made.prototxt");
+  EXPECT_EQ(shape_of_missing(net.layer(0)), (Shape{2, 3, 30, 20}));
+}
+
+TEST(MadeUpData, StandsInForACamera) {
+  const caffe::NetParameter net = io::parse_net_text(
+      "layer { name: 'd' type: 'VideoData' top: 'a' data_param { batch_size: 2 } video_data_param { "
+      "video_type: WEBCAM device_id: 3 } transform_param { resize_param { height: 30 width: 20 } } }",
+      "made.prototxt");
+  Shapes shapes;
+  testing::internal::CaptureStderr();
+  add_missing_data(net, net.state(), true, shapes);
+  const std::string logged = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(shapes, (Shapes{{"a", Shape{2, 3, 30, 20}}}));
+  EXPECT_NE(logged.find("camera 3 cannot be read: cameras are not supported; constant values take its place"),
+            std::string::npos)
+      << logged;
+}
+
+/// The shapes of one phase's sources say nothing of the other's, which may make blobs of the same names.
+TEST(MadeUpData, IsOfTheLayersOfTheStateOnly) {
+  const caffe::NetParameter net = io::parse_net_text(
+      "layer { name: 'a' type: 'Input' top: 'source' top: 'label' include { phase: TRAIN } }\n"
+      "layer { name: 'b' type: 'Data' top: 'data' top: 'label' include { phase: TEST } }\n"
+      "layer { name: 'c' type: 'Data' top: 'more' include { phase: TRAIN stage: 's' } }\n"
+      "layer { name: 'd' type: 'Power' bottom: 'source' top: 'data' include { phase: TRAIN } }",
+      "made.prototxt");
+  const Shapes shapes = {{"source", Shape{2, 3}}, {"label", Shape{2}}};
+  caffe::NetState state;
+  state.set_phase(caffe::TRAIN);
+  caffe::NetParameter train = net, all = net;
+  EXPECT_EQ(make_up_data(train, shapes, true, &state).size(), 1u);
+  EXPECT_EQ(train.layer(0).type(), "DummyData");
+  EXPECT_EQ(train.layer(1).type(), "Data");
+  EXPECT_THROW(make_up_data(all, shapes), Error);
+  // Blobs of the other phase may be given with those of this one.
+  caffe::NetParameter test = net;
+  state.set_phase(caffe::TEST);
+  EXPECT_EQ(
+      make_up_data(test, {{"source", Shape{2, 3}}, {"data", Shape{2, 3}}, {"more", Shape{1}}}, true, &state)
+          .size(),
+      1u);
+  EXPECT_EQ(test.layer(1).type(), "DummyData");
+  EXPECT_THROW(make_up_data(test, {{"none", Shape{2}}}, true, &state), Error);
+}
+
 TEST(MadeUpData, StandsInForSourcesOfBranchesAndSaysWhatTheyAre) {
   caffe::NetParameter net = io::parse_net_text(
       "layer { name: 'dense' type: 'DenseImageData' top: 'a' dense_image_data_param { source: 'list' "

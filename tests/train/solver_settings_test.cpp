@@ -86,8 +86,31 @@ TEST(SolverSettings, TestNetsAndTheirCounts) {
       HasSubstr("0 test nets, 1 test_iter"));
   EXPECT_THAT(refusal("test_interval: 0"), HasSubstr("test_interval > 0"));
   EXPECT_THAT(refusal("sparse_mode: SPARSE_INC"), HasSubstr("SPARSE_UPDATE keeps those that are 0"));
+  EXPECT_THAT(refusal("threshold_weights: true"), HasSubstr("sets weights below sparsity_threshold to 0"));
+  EXPECT_THAT(refusal("sparse_mode: SPARSE_NONE weight_connect_mode: WEIGHT_DISCONNECTED_ELTWISE"),
+              HasSubstr("older name of sparse_mode (caffe-jacinto), and the two contradict"));
+  EXPECT_THAT(refusal("sparse_mode: SPARSE_UPDATE weight_connect_mode: WEIGHT_CONNECTED"),
+              HasSubstr("contradict"));
   EXPECT_THAT(refusal("test_iter: -1"), HasSubstr("test_iter must be >= 0, not -1"));
   EXPECT_THAT(refusal("test_state {} test_state {}"), HasSubstr("1 test nets, 2 test_state"));
+}
+
+TEST(SolverSettings, OlderNamesOfCaffeJacinto) {
+  const auto mode = [](const std::string& more) { return accepted(more).nets.sparse_mode(); };
+  EXPECT_EQ(mode("weight_connect_mode: WEIGHT_DISCONNECTED_ELTWISE sparsity_threshold: 1e-4"),
+            caffe::SolverParameter::SPARSE_UPDATE);
+  EXPECT_EQ(mode("weight_connect_mode: WEIGHT_CONNECTED threshold_weights: false"),
+            caffe::SolverParameter::SPARSE_NONE);
+  EXPECT_EQ(mode("weight_connect_mode: WEIGHT_DISCONNECTED_ELTWISE sparse_mode: SPARSE_UPDATE"),
+            caffe::SolverParameter::SPARSE_UPDATE);
+  const LoggedLines logged;
+  accepted("snapshot_log: true insert_quantization_param: false quantization_start_iter: 0");
+  EXPECT_TRUE(logged.lines.empty());
+  accepted("insert_quantization_param: true quantization_start_iter: 2000");
+  EXPECT_THAT(logged.lines,
+              testing::ElementsAre(
+                  HasSubstr("insert_quantization_param and quantization_start_iter (caffe-jacinto) have no "
+                            "effect: everything computes in floating point")));
 }
 
 TEST(SolverSettings, GpusCountUnlessTheModeIsCpu) {

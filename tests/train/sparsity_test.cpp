@@ -237,12 +237,12 @@ TEST(Connectivity, ZerosOfAFillerStayAndOthersMove) {
 TEST(Connectivity, ASolverMayKeepTheZerosOfAllLayers) {
   const std::string own = " connectivity_mode: DISCONNECTED_ELTWISE";
   TrainingCase start = sparse_case("average_loss: 1"), kept = sparse_case("sparse_mode: SPARSE_UPDATE"),
-               moved = sparse_case();
+               older = sparse_case("weight_connect_mode: WEIGHT_DISCONNECTED_ELTWISE"), moved = sparse_case();
   const std::string of_tests =  // comes first, with the same weights
       "layer { name: 'sparse0' type: 'InnerProduct' bottom: 'sparse2' top: 'sparse0' include { phase: TEST } "
       "param { "
       "name: 's' } inner_product_param { num_output: 8 } }\n";
-  for (TrainingCase* what : {&start, &kept, &moved}) {
+  for (TrainingCase* what : {&start, &kept, &older, &moved}) {
     what->net.replace(what->net.find(own), own.size(), "");
     what->net.insert(what->net.find("layer { name: 'sparse3'"), of_tests);
   }
@@ -253,6 +253,7 @@ TEST(Connectivity, ASolverMayKeepTheZerosOfAllLayers) {
   };
   EXPECT_GT(zeros(start), 10);
   EXPECT_EQ(zeros(kept), zeros(start));
+  EXPECT_EQ(zeros(older), zeros(start));
   EXPECT_EQ(zeros(moved), 0);
 }
 

@@ -16,6 +16,11 @@
 
 namespace banyan::data {
 
+/// Has this VideoData layer the settings of SSD's and NVIDIA's, for one video file or a camera?
+bool shows_file(const caffe::LayerParameter& layer);
+/// Is it for a camera, which is not supported?
+bool reads_camera(const caffe::LayerParameter& layer);
+
 struct Video {
   std::string folder;
   int frames = 0, label = 0;

@@ -41,6 +41,9 @@ struct TextProblems {
   bool lost = false;                        ///< something was passed over of which it is not known what it is
   /// Layers, by name and current type, of whose type an unknown field made them say that it is not here.
   std::set<std::pair<std::string, std::string>> told_layers;
+  /// Layers, by name and current type, with unknown fields of their types; of these, those with one inside
+  /// of a message that transforms data.
+  std::set<std::pair<std::string, std::string>> unknown_in_layers, unknown_transforms;
   /// Layers, by name and current type, with a value that had to be guessed: what they make is not known.
   std::set<std::pair<std::string, std::string>> guessed_layers;
   bool guessed_elsewhere = false;  ///< such a value is outside of layers

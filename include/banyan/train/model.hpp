@@ -43,10 +43,10 @@ std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
 /// in its first blob, 0 in others and where only layers read that pass no gradient to it, as labels (if
 /// `passes` follow, boxes that lie in the images; with further layers); shapes: stand_in_shapes. Logs a
 /// warning if the source would be refused. Throws bad_input for a blob that no source makes. Returns the
-/// types of the replaced layers by their names.
+/// types of the replaced layers by their names. With a `state` layers that it leaves out stay as they are.
 std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
                                                 const std::map<std::string, Shape>& shapes,
-                                                bool passes = true);
+                                                bool passes = true, const caffe::NetState* state = nullptr);
 
 class Model {
  public:

@@ -440,18 +440,35 @@ std::string check_net(CheckedSource source, const CheckOptions& options, Finding
   return "a net with stages";
 }
 
-/// Layers, by name and type, of which problems say that their type is not here or a value cannot be read.
-using ToldLayers = std::set<std::pair<std::string, std::string>>;
+/// By name and type.
+using NamedLayers = std::set<std::pair<std::string, std::string>>;
 
-ToldLayers report_text(const io::TextProblems& found, io::UnknownFields unknown, Findings& findings) {
+/// What is known of a file's text, and so of the nets inside.
+struct ReadText {
+  NamedLayers told_layers = {};  ///< problems say that their type is not here or a value cannot be read
+  NamedLayers unknown_fields = {}, unknown_transforms = {};  ///< as in CheckedSource
+  bool has_problems = false;
+
+  void tell(CheckedSource& source) const {
+    source.told_layers = told_layers;
+    source.unknown_fields = unknown_fields;
+    source.unknown_transforms = unknown_transforms;
+    source.text_has_problems = has_problems;
+  }
+};
+
+ReadText report_text(const io::TextProblems& found, io::UnknownFields unknown, Findings& findings) {
   for (const std::string& text : found.texts)
     if (unknown == io::UnknownFields::ignore && contains(found.unknown_fields, text))
       findings.note(text + "; ignored");
     else
       findings.problem(text);
-  ToldLayers told = found.guessed_layers;
-  if (unknown != io::UnknownFields::ignore) told.insert(found.told_layers.begin(), found.told_layers.end());
-  return told;
+  ReadText read{found.guessed_layers, {}, {}, !found.texts.empty()};
+  if (unknown == io::UnknownFields::ignore) return read;
+  read.told_layers.insert(found.told_layers.begin(), found.told_layers.end());
+  read.unknown_fields = found.unknown_in_layers;
+  read.unknown_transforms = found.unknown_transforms;
+  return read;
 }
 
 /// Is something of the text not read? Only the text is checked then.
@@ -461,27 +478,19 @@ bool is_incomplete(const io::TextProblems& problems, Findings& findings) {
   return incomplete;
 }
 
-/// What is known of a solver's text, and so of the nets inside.
-struct SolverText {
-  ToldLayers told_layers;
-  bool has_problems = false;
-};
-
 /// A net of a solver, whose settings may be wrong.
-void check_named_net(const NamedNet& named, const CheckOptions& options, const SolverText& text,
+void check_named_net(const NamedNet& named, const CheckOptions& options, const ReadText& text,
                      Findings& findings) {
   const std::string& origin = named.origin;
   findings.attempt(origin, [&] {
     CheckedSource source{origin, "", {}};
     if (named.inner != nullptr) {
       source.net = *named.inner;
-      source.told_layers = text.told_layers;
-      source.text_has_problems = text.has_problems;
+      text.tell(source);
     } else {
       source.text = io::read_text_file(origin);
       const io::TextProblems problems = io::find_text_problems(source.text, origin, source.net);
-      source.told_layers = report_text(problems, options.unknown_fields, findings);
-      source.text_has_problems = !problems.texts.empty();
+      report_text(problems, options.unknown_fields, findings).tell(source);
       if (is_incomplete(problems, findings)) return;
     }
     if (!make_current(source, findings)) return;
@@ -489,7 +498,7 @@ void check_named_net(const NamedNet& named, const CheckOptions& options, const S
   });
 }
 
-std::string check_solver(caffe::SolverParameter solver, const CheckOptions& options, const SolverText& text,
+std::string check_solver(caffe::SolverParameter solver, const CheckOptions& options, const ReadText& text,
                          const std::string& origin, Findings& findings) {
   if (options.phase)
     findings.note(cat(origin, ": a solver's nets have their own phases; --phase is for nets' files"));
@@ -530,15 +539,16 @@ std::string check_file(const std::string& path, const CheckOptions& options, Fin
       is_net = as_net.whole == as_solver.whole ? as_net.texts.size() < as_solver.texts.size() : as_net.whole;
     }
     const io::TextProblems& problems = is_net ? as_net : as_solver;
-    const SolverText read{report_text(problems, options.unknown_fields, findings), !problems.texts.empty()};
+    const ReadText read = report_text(problems, options.unknown_fields, findings);
     what = is_net ? "a net" : "a solver";
     if (is_incomplete(problems, findings)) return;
     if (is_net && problems.guessed_elsewhere) {
       findings.leave_open();
       return;
     }
-    what = is_net ? check_net({path, text, std::move(net), read.told_layers, read.has_problems}, options,
-                              findings)
+    CheckedSource source{path, text, std::move(net)};
+    read.tell(source);
+    what = is_net ? check_net(std::move(source), options, findings)
                   : check_solver(std::move(solver), options, read, path, findings);
   });
   return what;

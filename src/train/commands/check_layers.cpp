@@ -12,6 +12,7 @@
 #include "banyan/io/prototxt.hpp"
 #include "banyan/layers/filler.hpp"
 #include "banyan/net/connections.hpp"
+#include "banyan/net/filter.hpp"
 #include "banyan/net/splits.hpp"
 #include "banyan/train/model.hpp"
 #include "layers/python_program.hpp"
@@ -73,6 +74,8 @@ class LayerCheck {
       return;
     }
     if (lacks_matrix(parameter)) known = false;
+    if (source_.unknown_transforms.count({parameter.name(), parameter.type()}) > 0 && !gives_first(parameter))
+      known = false;  // what it makes may be of another shape
     caffe::LayerParameter layer = parameter;
     RefusedSettings refused;
     const bool has_blobs = has_its_blobs(layer);
@@ -84,11 +87,19 @@ class LayerCheck {
         if (!refused.mend_again(layer, refusal)) break;
         continue;
       }
-      complain(parameter, refusal + others_like(parameter));
+      if (has_unknown(parameter) && is_about_missing(layer, refusal))
+        checked_.whole = false;  // an unknown field may be what is missing
+      else
+        complain(parameter, refusal + others_like(parameter));
       checked_.all_shapes = false;
       if (refused.mend(layer, refusal)) continue;
       if (!first) break;
     }
+  }
+
+  /// Has its text fields that are not known?
+  bool has_unknown(const caffe::LayerParameter& layer) const {
+    return source_.unknown_fields.count({layer.name(), layer.type()}) > 0;
   }
 
   /// Is there no such file here? Then a note says so.
@@ -225,7 +236,7 @@ class LayerCheck {
   bool finds_program(const Layer& layer) {
     if (layer.type() != "Python") return true;
     const caffe::LayerParameter& parameter = layer.parameter();
-    if (parameter.bottom_size() == 0 && !stand_in_shapes(parameter, options_.shapes).empty()) return true;
+    if (parameter.bottom_size() == 0 && !given_shapes(parameter).empty()) return true;
     const std::string why = why_no_python(parameter.python_param().module());
     if (why.empty()) return true;
     findings_.note(cat(origin_, ": layer ", quoted(parameter.name()), " (Python) cannot run here: ", why,
@@ -247,9 +258,33 @@ class LayerCheck {
     return layer.type() == "Input" && layer.top_size() > 0 && layer.input_param().shape_size() == 0;
   }
 
+  /// Is the shape of the layer's first blob given?
+  bool gives_first(const caffe::LayerParameter& layer) const {
+    return layer.top_size() > 0 && options_.shapes.count(layer.top(0)) > 0;
+  }
+
+  /// Where both phases are checked: are the shapes that are given of a source all of blobs that a source of
+  /// the other phase makes, whose first blob has one, while this one's has none?
+  bool is_for_other_phase(const caffe::LayerParameter& source) const {
+    const auto given = [&](const std::string& top) { return options_.shapes.count(top) > 0; };
+    if (options_.phase || source.top_size() == 0 || gives_first(source)) return false;
+    const auto is_of_other = [&](const std::string& top) {
+      return std::any_of(source_.net.layer().begin(), source_.net.layer().end(), [&](const auto& layer) {
+        return layer.bottom_size() == 0 && contains(layer.top(), top) && gives_first(layer) &&
+               !keeps(net_.state(), layer);
+      });
+    };
+    return std::all_of(source.top().begin(), source.top().end(),
+                       [&](const std::string& top) { return !given(top) || is_of_other(top); });
+  }
+
+  std::vector<Shape> given_shapes(const caffe::LayerParameter& source) const {
+    return is_for_other_phase(source) ? std::vector<Shape>() : stand_in_shapes(source, options_.shapes);
+  }
+
   /// False if the shapes of what it reads cannot be known.
   bool set_up_source(Layer& layer, const caffe::LayerParameter& parameter, const Blobs& outputs) {
-    std::vector<Shape> shapes = stand_in_shapes(parameter, options_.shapes);
+    std::vector<Shape> shapes = given_shapes(parameter);
     for (const std::string& top : parameter.top()) findings_.add_source(top);
     const std::string source = missing_source(parameter);
     if (shapes.empty() && lacks_shapes(parameter)) {
@@ -272,7 +307,7 @@ class LayerCheck {
     }
     if (shapes.empty()) {
       const std::string begin = cat(origin_, ": layer ", quoted(parameter.name()), " (", parameter.type(),
-                                    "): ", quoted(source), " does not exist here");
+                                    "): ", why_no_source(parameter, source, " here"));
       const Shape shape = shape_of_missing(parameter);
       if (shape.axes() == 0) {
         findings_.note(cat(begin, ", so the layers after it were checked without their shapes; --shape=",

@@ -79,6 +79,9 @@ struct CheckedSource {
   /// Layers, by name and type, of which it is known already that their type is not here, or with settings
   /// that could not be read.
   std::set<std::pair<std::string, std::string>> told_layers = {};
+  /// Layers, by name and type, with unknown fields: what is missing may be called so. Of those with one in a
+  /// transform_param it is not known what they make.
+  std::set<std::pair<std::string, std::string>> unknown_fields = {}, unknown_transforms = {};
   bool text_has_problems = false;  ///< or upgrading it has, which may explain layers without a type
 };
 

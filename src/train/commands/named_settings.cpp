@@ -208,6 +208,24 @@ bool RefusedSettings::mend_again(pb::Message& layer, const std::string& refusal)
   return !put.empty();
 }
 
+bool is_about_missing(const caffe::LayerParameter& layer, const std::string& refusal) {
+  const Said said = read(refusal);
+  caffe::LayerParameter copy = layer;
+  for (const Setting& setting : settings_in(copy))
+    if (setting.field->message_type() == nullptr &&
+        (said.words.count(setting.field->name()) > 0 || is_quoted(setting, said)))
+      return false;
+  for (int i = 0; i < layer.GetDescriptor()->field_count(); ++i) {
+    const pb::FieldDescriptor* field = layer.GetDescriptor()->field(i);
+    if (field->message_type() == nullptr || field->is_repeated() || is_kept(*field)) continue;
+    if (!layer.GetReflection()->HasField(layer, field) && !io::may_be_setting_of(layer.type(), field->name()))
+      continue;
+    for (const std::string& word : said.words)
+      if (field->message_type()->FindFieldByName(word) != nullptr) return true;
+  }
+  return false;
+}
+
 bool drop_refused(caffe::NetParameter& net, const std::string& refusal) {
   const std::vector<Setting> named = named_in(net, read(refusal));
   for (const Setting& setting : named)

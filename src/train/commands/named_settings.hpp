@@ -25,6 +25,9 @@ class RefusedSettings {
   std::map<std::string, int> mended_;  ///< by name of field: how many other values were tried
 };
 
+/// Does the refusal name a field that the layer's settings do not have, and none that they have?
+bool is_about_missing(const caffe::LayerParameter& layer, const std::string& refusal);
+
 /// Takes the net's own settings, not those of its layers, that the refusal names out of the net. False if it
 /// names none that are there.
 bool drop_refused(caffe::NetParameter& net, const std::string& refusal);

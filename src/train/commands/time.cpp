@@ -105,7 +105,7 @@ SolverSettings solver_for(const ModelOptions& options) {
   std::map<std::string, Shape> shapes = options.shapes;
   drop_missing_files(net, net.state());
   add_missing_data(net, net.state(), true, shapes);
-  make_up_data(net, shapes);
+  make_up_data(net, shapes, true, &net.state());
   solver.set_base_lr(1e-6f);
   solver.set_lr_policy("fixed");
   solver.set_momentum(0.9f);

@@ -6,6 +6,7 @@
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/data/video.hpp"
 #include "banyan/net/filter.hpp"
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/model.hpp"
@@ -53,14 +54,16 @@ bool has_sources(const std::string& name, const caffe::NetParameter& net, Findin
     const std::string source = missing_source(layer);
     if (source.empty()) continue;
     all = false;
-    std::string remedy = "make it, or correct source";
-    if (source[0] != '/') {
+    const bool camera = data::reads_camera(layer);
+    std::string remedy =
+        camera ? "read a file: video_type: VIDEO with video_file" : "make it, or correct source";
+    if (!camera && source[0] != '/') {
       std::error_code ignored;
       remedy += cat("; it is relative to the folder where the run starts, here ",
                     std::filesystem::current_path(ignored).string());
     }
-    findings.fail(cat(name, " ", quoted(layer.name())),
-                  cat(layer.type(), ": ", quoted(source), " does not exist"), remedy);
+    findings.fail(cat(name, " ", quoted(layer.name())), cat(layer.type(), ": ", why_no_source(layer, source)),
+                  remedy);
   }
   return all;
 }
