@@ -66,16 +66,18 @@ const std::map<std::string, Kind>& kinds() {
           "TopK"}},
         {Kind::pooling,
          {"BilinearInterpolation", "Downsample", "FlowTransformer", "FlowWarp", "GRIDPooling", "Interp",
-          "MaskResize", "Pooling", "Resample", "Resize", "SPP", "SpatialTransformer", "Unpooling", "Upsample",
-          "Warp"}},
+          "MaskResize", "Pooling", "Remap", "Resample", "Resize", "SPP", "SpatialTransformer", "Unpooling",
+          "Upsample", "Warp"}},
         {Kind::joining,
          {"Axpy",
           "BatchReduction",
           "BatchReindex",
           "ChannelNorm",
+
           "CompactBilinear",
           "Concat",
           "Correlation",
+
           "CosineSimilarity",
           "Crop",
           "CrossCorrelation",
@@ -88,6 +90,7 @@ const std::map<std::string, Kind>& kinds() {
           "MultiStageMeanfield",
           "DenseCRF",
           "OuterProduct",
+
           "Reduction",
           "Scatter",
           "Slice",
@@ -146,6 +149,7 @@ const std::map<std::string, Kind>& kinds() {
           "L1Loss",
           "LpqLoss",
           "MMDLoss",
+
           "MultiBoxLoss",
           "MultinomialLogisticLoss",
           "RankHardLoss",

@@ -74,6 +74,11 @@ def above_blank(limit):
     return lambda shape, noise: repeated(lambda: noise.randrange(1, limit), math.prod(shape))
 
 
+def within(length):
+    """Places from the first to the last of so many pixels."""
+    return lambda shape, noise: repeated(lambda: noise.uniform(0, length - 1), math.prod(shape))
+
+
 def columns_of_labels(labels, limit):
     """Time steps x sequences: so many labels each, then -1."""
 
@@ -817,6 +822,9 @@ CASES = {
         "Correlation correlation_param { pad: 20 kernel_size: 1 max_displacement: 20 stride_2: 2 }",
     ),
     "Warp": Case({"x": ((8, 32, 112, 192), signed), "flow": ((8, 2, 112, 192), signed)}, "Warp"),
+    "Remap": Case(  # of appearance flow
+        {"x": ((8, 3, 224, 224), signed), "places": ((8, 2, 224, 224), within(224))}, "Remap"
+    ),
     "NegSquare": Case({"x": ((16, 64, 56, 56), signed)}, "NegSquare"),
     "ExpMax": Case({"x": ((8, 49, 56, 96), signed)}, "ExpMax"),
     "FlowWarp": Case({"x": ((8, 3, 320, 448), signed), "flow": ((8, 2, 320, 448), signed)}, "FlowWarp"),

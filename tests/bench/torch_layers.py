@@ -73,6 +73,15 @@ def warp(t):
     return run
 
 
+def remap(t):
+    def run():
+        h, w = t["x"].shape[2:]
+        grid = torch.stack([t["places"][:, 0] * 2 / (w - 1) - 1, t["places"][:, 1] * 2 / (h - 1) - 1], 3)
+        return F.grid_sample(t["x"], grid, align_corners=True)
+
+    return run
+
+
 def flow_transformer(t):
     def run():
         h, w = t["x"].shape[2:]
@@ -800,6 +809,7 @@ CASES = {
     "Warp": warp,
     "FlowWarp": warp,
     "NegSquare": lambda t: lambda: -t["x"].square(),
+    "Remap": remap,
     "ExpMax": lambda t: lambda: (t["x"] - t["x"].detach().amax(1, keepdim=True)).exp(),
     "FlowTransformer": flow_transformer,
     "CharbonnierLoss": charbonnier_loss,

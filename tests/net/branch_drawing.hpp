@@ -336,6 +336,11 @@ class BranchDrawing : public DetectorDrawing {
     if (below(3) == 0) {
       const Form f = form(flow);
       const std::size_t grid = add({"Grid", "", {from}}, f), places = add({"Eltwise", "", {flow, grid}}, f);
+      if (below(2) == 0) {
+        const std::size_t maps = six_by_six(from);
+        add({"Remap", "", {maps, places}}, {form(maps).c, f.h, f.w});
+        return;
+      }
       add({"Warp", "flow_warp_param { coordinates: true }", {from, places}}, form(from));
       return;
     }
