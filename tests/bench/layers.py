@@ -688,6 +688,7 @@ CASES = {
     "Log": Case({"x": (IMAGE, positive)}, "Log"),
     "TanH": Case({"x": (IMAGE, signed)}, "TanH"),
     "Threshold": Case({"x": (IMAGE, signed)}, "Threshold", constant=("x",), passes=1),
+    "Quantize": Case({"x": (IMAGE, below(220))}, "Quantize", constant=("x",), passes=1),
     "Rescale": Case({"x": (IMAGE, below(60))}, "Rescale rescale_param { rf: 40 }", constant=("x",), passes=1),
     "Bias": Case({"x": (IMAGE, signed)}, "Bias", weights=(((64,), small),)),
     "Scale": Case(

@@ -753,6 +753,7 @@ CASES = {
     "Log": lambda t: lambda: t["x"].log(),
     "TanH": lambda t: lambda: torch.tanh(t["x"]),
     "ArgMax": lambda t: lambda: t["x"].argmax(1),
+    "Quantize": lambda t: lambda: torch.bucketize(t["x"], torch.tensor([1.0, 12, 36, 80, 200]), right=True) % 5,
     "Rescale": lambda t: lambda: torch.where((t["x"] > 0) & (t["x"] < 40), t["x"] / 20 - 1, 0.0),
     "Threshold": lambda t: lambda: (t["x"] > 0).float(),
     "Bias": lambda t: lambda: t["x"] + images_by_channel(t),

@@ -537,6 +537,13 @@ TEST(Rescale, MapsWhatTheFieldHolds) {
             std::string::npos);
 }
 
+TEST(Quantize, NumbersGroupsOfScales) {
+  EXPECT_EQ(
+      run("type: 'Quantize'", {Shape{1, 1, 3, 4}}, {{-3, 0, 0.9, 1, 11.9, 12, 35, 36, 79.5, 80, 199, 200}}),
+      (Values{0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 0}));
+  EXPECT_FALSE(make_layer(layer_from_text("type: 'Quantize'"), {})->traits().differentiable(0));
+}
+
 TEST(Mil, GivesTheLargestOfEachGroupOfRows) {
   Bench bench("type: 'MIL' mil_param { context_per_roi: 2 }", {Shape{4, 2, 1, 1}}, 1);
   EXPECT_EQ(bench.outputs[0]->shape, (Shape{2, 2, 1, 1}));

@@ -514,6 +514,7 @@ class BranchDrawing : public DetectorDrawing {
     add_unreadable(
         {"UniqueLabel", "unique_label_param { max_labels: 7 force_label: 9 ignore_label: 2 }", {labels}});
     add({"Rescale", "rescale_param { rf: 3 }", {labels}, {}, 1 + below(2)}, {1, 6, 6});
+    add({"Quantize", "", {labels}}, {1, 6, 6});
   }
   void add_constant(std::size_t from) {
     const std::size_t added = add_unreadable({"DummyData",
