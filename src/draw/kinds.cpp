@@ -54,7 +54,8 @@ const std::map<std::string, Kind>& kinds() {
           "MaskResize", "Pooling", "Remap", "Resample", "Resize", "SPP", "SpatialTransformer", "Unpooling",
           "Upsample", "Warp"}},
         {Kind::joining,
-         {"Axpy",
+         {"Affinity",
+          "Axpy",
           "BatchReduction",
           "BatchReindex",
           "ChannelNorm",
@@ -62,7 +63,7 @@ const std::map<std::string, Kind>& kinds() {
           "CompactBilinear",
           "Concat",
           "Correlation",
-
+          "ConnectedComponent",
           "CosineSimilarity",
           "Crop",
           "CrossCorrelation",
@@ -134,7 +135,7 @@ const std::map<std::string, Kind>& kinds() {
           "L1Loss",
           "LpqLoss",
           "MMDLoss",
-
+          "MalisLoss",
           "MultiBoxLoss",
           "MultinomialLogisticLoss",
           "RankHardLoss",

@@ -826,6 +826,13 @@ CASES = {
     "Remap": Case(  # of appearance flow
         {"x": ((8, 3, 224, 224), signed), "places": ((8, 2, 224, 224), within(224))}, "Remap"
     ),
+    "Affinity": Case({"x": ((1, 2, 388, 388), positive)}, "Affinity"),
+    "ConnectedComponent": Case({"y": ((1, 1, 388, 388), below(2))}, "ConnectedComponent", constant=("y",), passes=1),
+    "MalisLoss": Case(
+        {"x": ((1, 2, 388, 388), positive), "y": ((1, 2, 388, 388), zero_or_one), "parts": ((1, 1, 388, 388), below(50))},
+        "MalisLoss",
+        constant=("y", "parts"),
+    ),
     "NegSquare": Case({"x": ((16, 64, 56, 56), signed)}, "NegSquare"),
     "ExpMax": Case({"x": ((8, 49, 56, 96), signed)}, "ExpMax"),
     "FlowWarp": Case({"x": ((8, 3, 320, 448), signed), "flow": ((8, 2, 320, 448), signed)}, "FlowWarp"),

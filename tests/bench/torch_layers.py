@@ -82,6 +82,16 @@ def remap(t):
     return run
 
 
+def affinity(t):
+    def run():
+        x = t["x"][:, :1]
+        here = x[:, :, :-1, :-1]
+        pairs = [torch.minimum(here, x[:, :, 1:, :-1]), torch.minimum(here, x[:, :, :-1, 1:])]
+        return F.pad(torch.cat(pairs, 1), (0, 1, 0, 1))
+
+    return run
+
+
 def flow_transformer(t):
     def run():
         h, w = t["x"].shape[2:]
@@ -811,6 +821,7 @@ CASES = {
     "FlowWarp": warp,
     "NegSquare": lambda t: lambda: -t["x"].square(),
     "Remap": remap,
+    "Affinity": affinity,
     "ExpMax": lambda t: lambda: (t["x"] - t["x"].detach().amax(1, keepdim=True)).exp(),
     "FlowTransformer": flow_transformer,
     "CharbonnierLoss": charbonnier_loss,

@@ -62,6 +62,19 @@ inline const std::vector<GradientCase> kCases = {
     {"merge_crop_sum", merged("operation: ADD backward: [true, true]"), {kImages, Shape{2, 3, 7, 5}}},
     {"merge_crop_volumes", merged("backward: [true, true]"), {Shape{1, 2, 2, 1, 3}, Shape{1, 1, 4, 2, 4}}},
     {"bias_channel", "type: 'BiasChannel'", {kImages, Shape{2, 2, 1, 1}}, 1, 3},
+    {"affinity", "type: 'Affinity'", {kImages}},
+    {"affinity_of_two",
+     "type: 'Affinity' affinity_param { offset: 2 offset: 1 }",
+     {kImages, Shape{1, 2, 3, 2}},
+     2},
+    {"malis", "type: 'MalisLoss'", {Shape{2, 2, 3, 4}, Shape{2, 2, 3, 4}, Shape{2, 1, 3, 4}}, 1, 3},
+    {"malis_two_numbers", "type: 'MalisLoss'", {Shape{1, 1, 9}, Shape{1, 1, 9}, Shape{1, 2, 9}}, 1, 3},
+    {.name = "malis_edges",
+     .text = "type: 'MalisLoss'",
+     .inputs = {Shape{1, 2, 3, 2, 2}, Shape{1, 2, 3, 2, 2}, Shape{1, 1, 3, 2, 2}, Shape{2, 3}},
+     .classes = 3,
+     .labels = 2,
+     .last_input = {1, 0, -1, 0, -1, 1}},
 };
 
 }  // namespace banyan::testing::branch_cases

@@ -69,14 +69,23 @@ class BranchDrawing : public DetectorDrawing {
 
   void add_branch_loss() {
     static const std::vector<Draw> kLosses = {
-        {&BranchDrawing::add_distances},         {&BranchDrawing::add_margins},
-        {&BranchDrawing::add_focal_loss},        {&BranchDrawing::add_distribution_loss},
-        {&BranchDrawing::add_ctc_loss},          {&BranchDrawing::add_ctc_loss},
-        {&BranchDrawing::add_code_loss},         {&BranchDrawing::add_code_loss},
-        {&BranchDrawing::add_batch_loss},        {&BranchDrawing::add_batch_loss},
-        {&BranchDrawing::add_difference_loss},   {&BranchDrawing::add_difference_loss},
-        {&BranchDrawing::add_image_loss},        {&BranchDrawing::add_entropy_loss},
-        {&BranchDrawing::add_center_loss, true}, {&BranchDrawing::add_distances_to_batch, false, true},
+        {&BranchDrawing::add_distances},
+        {&BranchDrawing::add_margins},
+        {&BranchDrawing::add_focal_loss},
+        {&BranchDrawing::add_distribution_loss},
+        {&BranchDrawing::add_ctc_loss},
+        {&BranchDrawing::add_ctc_loss},
+        {&BranchDrawing::add_code_loss},
+        {&BranchDrawing::add_code_loss},
+        {&BranchDrawing::add_batch_loss},
+        {&BranchDrawing::add_batch_loss},
+        {&BranchDrawing::add_difference_loss},
+        {&BranchDrawing::add_difference_loss},
+        {&BranchDrawing::add_image_loss},
+        {&BranchDrawing::add_entropy_loss},
+        {&BranchDrawing::add_center_loss, true},
+        {&BranchDrawing::add_parts, true},
+        {&BranchDrawing::add_distances_to_batch, false, true},
     };
     draw_one_of(kLosses);
   }
@@ -725,6 +734,17 @@ class BranchDrawing : public DetectorDrawing {
     add_loss_layer("CenterCosLoss",
                    "center_cos_loss_param { num_output: 5 center_cos_filler { type: 'uniform' } }",
                    {scores()}, {"label"});
+  }
+  /// Of images, by their affinities.
+  void add_parts(std::size_t from) {
+    const std::size_t shares = add_elementwise(convolution(six_by_six(from), 2, 1), "Sigmoid");
+    const std::size_t labels = add_unreadable(
+        {"Reshape", "reshape_param { shape { dim: 0 dim: 1 dim: 6 dim: 6 } }", {}, {"label_map"}});
+    const std::size_t affinities =
+        add({"Affinity", "affinity_param { offset: 1 }", {shares, labels}, {}, 2}, {2, 6, 6});
+    blobs_[affinities + 1].readable = false;
+    const std::size_t parts = add_unreadable({"ConnectedComponent", "", {labels}});
+    add_loss_layer("MalisLoss", "", {affinities, affinities + 1, parts});
   }
   void add_distances_to_batch(std::size_t) {
     const std::size_t first = scores();
