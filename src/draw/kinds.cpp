@@ -76,7 +76,7 @@ const std::map<std::string, Kind>& kinds() {
           "MultiStageMeanfield",
           "DenseCRF",
           "OuterProduct",
-
+          "RandBI",
           "Reduction",
           "Scatter",
           "Slice",

@@ -301,6 +301,16 @@ bool warps_places(const caffe::NetParameter& net) {
          });
 }
 
+/// In PixelNet's Caffe, whose nets have a RandBI, a Normalize has a fixed scale unless it says otherwise.
+bool has_fixed_scale(const caffe::LayerParameter& layer) {
+  return layer.type() == "Normalize" && layer.has_norm_param() && !layer.norm_param().has_fix_scale();
+}
+bool fixes_scales(const caffe::NetParameter& net) {
+  return std::any_of(net.layer().begin(), net.layer().end(), has_fixed_scale) &&
+         std::any_of(net.layer().begin(), net.layer().end(),
+                     [](const caffe::LayerParameter& layer) { return layer.type() == "RandBI"; });
+}
+
 /// Which layer makes the places that layer `reader` reads, a Remap; -1 for other layers, and where its
 /// storage is given.
 int maker_of_places(const caffe::NetParameter& net, int reader) {
@@ -334,7 +344,7 @@ bool is_read_as_another(const std::string& type) {
 }
 
 bool needs_dialect_upgrade(const caffe::NetParameter& net) {
-  return warps_places(net) || remaps(net) ||
+  return warps_places(net) || remaps(net) || fixes_scales(net) ||
          std::any_of(net.layer().begin(), net.layer().end(), is_dialect) || pads_bytes(net) ||
          find_dense_faces(net) != nullptr;
 }
@@ -366,6 +376,12 @@ caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string&
   for (int i = 0; i < net.layer_size(); ++i)
     if (const int maker = maker_of_places(net, i); maker >= 0)
       net.mutable_layer(maker)->set_storage(caffe::NetParameter::FULL);
+  if (fixes_scales(net)) {
+    log_info(origin +
+             ": with its RandBI layers, as in PixelNet, a Normalize has a scale that does not learn");
+    for (caffe::LayerParameter& layer : *net.mutable_layer())
+      if (has_fixed_scale(layer)) layer.mutable_norm_param()->set_fix_scale(true);
+  }
   const bool bytes = convolves_bytes(net);
   LayerList layers;
   layers.Swap(net.mutable_layer());

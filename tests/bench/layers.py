@@ -79,6 +79,18 @@ def within(length):
     return lambda shape, noise: repeated(lambda: noise.uniform(0, length - 1), math.prod(shape))
 
 
+def points(images, length):
+    """Rows of image, row and column, as many of each image."""
+
+    def draw(shape, noise):
+        values = array.array("f")
+        for row in range(shape[0]):
+            values.extend((row * images // shape[0], noise.randrange(length), noise.randrange(length)))
+        return values
+
+    return draw
+
+
 def columns_of_labels(labels, limit):
     """Time steps x sequences: so many labels each, then -1."""
 
@@ -825,6 +837,11 @@ CASES = {
     "Warp": Case({"x": ((8, 32, 112, 192), signed), "flow": ((8, 2, 112, 192), signed)}, "Warp"),
     "Remap": Case(  # of appearance flow
         {"x": ((8, 3, 224, 224), signed), "places": ((8, 2, 224, 224), within(224))}, "Remap"
+    ),
+    "RandBI": Case(  # of PixelNet, two of its maps
+        {"x": ((5, 64, 224, 224), signed), "y": ((5, 512, 14, 14), signed), "points": ((10000, 3), points(5, 216))},
+        "RandBI rand_comp_param { compression_rate: 1 compression_rate: 16 pad: true }",
+        constant=("points",),
     ),
     "Affinity": Case({"x": ((1, 2, 388, 388), positive)}, "Affinity"),
     "ConnectedComponent": Case({"y": ((1, 1, 388, 388), below(2))}, "ConnectedComponent", constant=("y",), passes=1),

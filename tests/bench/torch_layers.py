@@ -82,6 +82,19 @@ def remap(t):
     return run
 
 
+def rand_bi(t):
+    """As many points of each image."""
+
+    def read(maps, rate):
+        h, w = maps.shape[2:]
+        places = (t["points"][:, 1:].view(len(maps), 1, -1, 2) - (rate - 1) / 2) / rate
+        grid = torch.stack([places[..., 1] * 2 / (w - 1) - 1, places[..., 0] * 2 / (h - 1) - 1], 3)
+        found = F.grid_sample(maps, grid, padding_mode="border", align_corners=True)
+        return found.squeeze(2).permute(0, 2, 1).reshape(-1, maps.shape[1])
+
+    return lambda: torch.cat([read(t["x"], 1), read(t["y"], 16)], 1)
+
+
 def affinity(t):
     def run():
         x = t["x"][:, :1]
@@ -821,6 +834,7 @@ CASES = {
     "FlowWarp": warp,
     "NegSquare": lambda t: lambda: -t["x"].square(),
     "Remap": remap,
+    "RandBI": rand_bi,
     "Affinity": affinity,
     "ExpMax": lambda t: lambda: (t["x"] - t["x"].detach().amax(1, keepdim=True)).exp(),
     "FlowTransformer": flow_transformer,

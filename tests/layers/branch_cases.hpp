@@ -75,6 +75,10 @@ inline const std::vector<GradientCase> kCases = {
      .classes = 3,
      .labels = 2,
      .last_input = {1, 0, -1, 0, -1, 1}},
+    {.name = "rand_bi",
+     .text = "type: 'RandBI' rand_comp_param { compression_rate: 1 compression_rate: 2 pad: true }",
+     .inputs = {kImages, Shape{2, 2, 2, 3}, Shape{5, 3}},
+     .last_input = {0, 0.5, 2.25, 1, 2.5, 3.75, 1, 0, 0, 1, 2, 4, 1, 2.5, 3.5}},
 };
 
 }  // namespace banyan::testing::branch_cases

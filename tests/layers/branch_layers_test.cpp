@@ -24,6 +24,16 @@ Values run(const std::string& text, const std::vector<Shape>& shapes, const std:
   return bench.output();
 }
 
+template <class Body>
+std::string refusal_of(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "accepted";
+}
+
 TEST(BnOfSegNet, NormalizesWithTheBatchInTestsToo) {
   const Values x{1, 2, 3, 4};  // mean 2.5, variance 1.25
   for (const Phase phase : {Phase::train, Phase::test}) {
@@ -542,6 +552,47 @@ TEST(Quantize, NumbersGroupsOfScales) {
       run("type: 'Quantize'", {Shape{1, 1, 3, 4}}, {{-3, 0, 0.9, 1, 11.9, 12, 35, 36, 79.5, 80, 199, 200}}),
       (Values{0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 0}));
   EXPECT_FALSE(make_layer(layer_from_text("type: 'Quantize'"), {})->traits().differentiable(0));
+}
+
+TEST(RandBi, ReadsMapsAtPoints) {
+  const std::vector<Shape> shapes{Shape{2, 1, 2, 3}, Shape{2, 2, 1, 2}, Shape{3, 3}};
+  const Values fine{0, 1, 2, 10, 11, 12, 100, 101, 102, 110, 111, 112}, coarse{1, 2, 3, 4, 5, 6, 7, 8};
+  const auto text = [](const std::string& rates) {
+    return "type: 'RandBI' rand_comp_param { " + rates + " }";
+  };
+  const std::string pads = text("compression_rate: 1 compression_rate: 2 pad: true");
+  for (const Layout layout : kBothLayouts) {
+    Bench bench(pads, shapes, 1, in_layout(layout));
+    bench.set_input(0, fine);
+    bench.set_input(1, coarse);
+    bench.set_input(2, {0, 0.5, 1.25, 1, 0, 2, 1, 0, 0});
+    bench.forward();
+    bench.layer().check_results(bench.context());
+    EXPECT_EQ(bench.outputs[0]->shape, (Shape{3, 3}));
+    expect_near(bench.output(), {6.25, 1.375, 3.375, 102, 5.75, 7.75, 100, 5, 7}, 1e-13);
+    bench.backward({1, 2, 3, 4, 5, 6, 7, 8, 9});
+    expect_near(bench.input_gradient(0), {0, 0.375, 0.125, 0, 0.375, 0.125, 7, 0, 4, 0, 0, 0}, 1e-13);
+    expect_near(bench.input_gradient(1), {1.25, 0.75, 1.875, 1.125, 9.25, 3.75, 10.5, 4.5}, 1e-13);
+  }
+  const std::vector<Values> at_corner{fine, coarse, {0, 1, 2, 1, 0, 0, 1, 0, 1}};
+  const std::string plain = text("compression_rate: 1 compression_rate: 3");
+  EXPECT_NE(refusal_of([&] {
+              run(plain, shapes, at_corner);
+            }).find("point 0, of image 0, is in no pixel of \"input1\", which is 2 2 1 2 (8)"),
+            std::string::npos);
+  for (const Values& lost : {Values{0, 0, 0, 2, 0, 0, 0, 0, 0}, Values{0, 0, 0, -1, 0, 0, 0, 0, 0},
+                             Values{0, 0, 0, 0, 1.5, 0, 0, 0, 0}})
+    EXPECT_NE(refusal_of([&] {
+                run(plain, shapes, {fine, coarse, lost});
+              }).find("point 1, of image"),
+              std::string::npos);
+  EXPECT_NE(refusal(text("compression_rate: 1"), shapes)
+                .find("expected a compression_rate for each of the 2 maps; found 1"),
+            std::string::npos);
+  EXPECT_NE(refusal(text("compression_rate: [1, 0]"), shapes).find("compression_rate must be positive"),
+            std::string::npos);
+  EXPECT_NE(refusal(plain, {shapes[0], shapes[1], Shape{3, 2}}).find("expected P x 3: image, row, column"),
+            std::string::npos);
 }
 
 TEST(Mil, GivesTheLargestOfEachGroupOfRows) {

@@ -60,6 +60,7 @@ class BranchDrawing : public DetectorDrawing {
         {&BranchDrawing::add_augmentation},
         {&BranchDrawing::add_colours},
         {&BranchDrawing::add_label_maps},
+        {&BranchDrawing::add_points},
         {&BranchDrawing::add_constant},
         {&BranchDrawing::add_grid_targets},
         {&BranchDrawing::add_gathered, false, true},
@@ -524,6 +525,18 @@ class BranchDrawing : public DetectorDrawing {
         {"UniqueLabel", "unique_label_param { max_labels: 7 force_label: 9 ignore_label: 2 }", {labels}});
     add({"Rescale", "rescale_param { rf: 3 }", {labels}, {}, 1 + below(2)}, {1, 6, 6});
     add({"Quantize", "", {labels}}, {1, 6, 6});
+  }
+  /// As in PixelNet.
+  void add_points(std::size_t from) {
+    const Form f = form(from);
+    if (f.h < 3 || f.w < 3 || f.c > 12) return;
+    const std::size_t points =
+        add_unreadable({"Slice", "slice_param { axis: 1 slice_point: 3 }", {}, {"regions"}, 2});
+    blobs_[points + 1].readable = false;
+    add({"RandBI",
+         "rand_comp_param { compression_rate: 1 compression_rate: 2 pad: true }",
+         {from, like(from), points}},
+        {2 * f.c, 0, 0});
   }
   void add_constant(std::size_t from) {
     const std::size_t added = add_unreadable({"DummyData",
