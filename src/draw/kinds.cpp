@@ -59,7 +59,7 @@ const std::map<std::string, Kind>& kinds() {
           "BatchReduction",
           "BatchReindex",
           "ChannelNorm",
-
+          "ChannelSelect",
           "CompactBilinear",
           "Concat",
           "Correlation",

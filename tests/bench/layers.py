@@ -843,6 +843,7 @@ CASES = {
         "RandBI rand_comp_param { compression_rate: 1 compression_rate: 16 pad: true }",
         constant=("points",),
     ),
+    "ChannelSelect": Case({"x": ((31, 21, 66, 66), signed), "y": ((1, 30, 1, 6), below(21))}, "ChannelSelect", constant=("y",)),
     "Affinity": Case({"x": ((1, 2, 388, 388), positive)}, "Affinity"),
     "ConnectedComponent": Case({"y": ((1, 1, 388, 388), below(2))}, "ConnectedComponent", constant=("y",), passes=1),
     "MalisLoss": Case(

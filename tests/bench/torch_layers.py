@@ -95,6 +95,11 @@ def rand_bi(t):
     return lambda: torch.cat([read(t["x"], 1), read(t["y"], 16)], 1)
 
 
+def channel_select(t):
+    labels = torch.cat([torch.zeros(1), t["y"].detach()[0, :, 0, 0]]).long()
+    return lambda: t["x"][torch.arange(len(labels)), labels].unsqueeze(1)
+
+
 def affinity(t):
     def run():
         x = t["x"][:, :1]
@@ -835,6 +840,7 @@ CASES = {
     "NegSquare": lambda t: lambda: -t["x"].square(),
     "Remap": remap,
     "RandBI": rand_bi,
+    "ChannelSelect": channel_select,
     "Affinity": affinity,
     "ExpMax": lambda t: lambda: (t["x"] - t["x"].detach().amax(1, keepdim=True)).exp(),
     "FlowTransformer": flow_transformer,

@@ -79,6 +79,10 @@ inline const std::vector<GradientCase> kCases = {
      .text = "type: 'RandBI' rand_comp_param { compression_rate: 1 compression_rate: 2 pad: true }",
      .inputs = {kImages, Shape{2, 2, 2, 3}, Shape{5, 3}},
      .last_input = {0, 0.5, 2.25, 1, 2.5, 3.75, 1, 0, 0, 1, 2, 4, 1, 2.5, 3.5}},
+    {.name = "channel_select",
+     .text = "type: 'ChannelSelect'",
+     .inputs = {Shape{4, 3, 2, 3}, Shape{1, 2, 1, 6}},
+     .last_input = {2, 0, 0, 9, 9, 0.5, 1, 0, 0, 9, 9, 0.5}},
 };
 
 }  // namespace banyan::testing::branch_cases

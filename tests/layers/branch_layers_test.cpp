@@ -1,5 +1,6 @@
 // Layers and dialects of branches: values against closed forms and plain loops, gradients, refusals.
 #include <limits>
+#include <numeric>
 
 #include "layers/branch_cases.hpp"
 
@@ -592,6 +593,39 @@ TEST(RandBi, ReadsMapsAtPoints) {
   EXPECT_NE(refusal(text("compression_rate: [1, 0]"), shapes).find("compression_rate must be positive"),
             std::string::npos);
   EXPECT_NE(refusal(plain, {shapes[0], shapes[1], Shape{3, 2}}).find("expected P x 3: image, row, column"),
+            std::string::npos);
+}
+
+TEST(ChannelSelect, TakesTheChannelOfEachDetection) {
+  const std::vector<Shape> shapes{Shape{4, 3, 1, 2}, Shape{1, 2, 1, 6}};
+  Values masks(24);
+  std::iota(masks.begin(), masks.end(), 0.0);
+  const auto list = [](double first, double second) {
+    return Values{first, 7, 7, 8, 8, 0.5, second, 7, 7, 8, 8, 0.5};
+  };
+  Bench bench("type: 'ChannelSelect'", shapes, 1);
+  bench.set_input(0, masks);
+  bench.set_input(1, list(2, 0));
+  bench.forward();
+  bench.layer().check_results(bench.context());
+  EXPECT_EQ(bench.outputs[0]->shape, (Shape{4, 1, 1, 2}));
+  EXPECT_EQ(bench.output(), (Values{0, 1, 10, 11, 12, 13, 0, 0})) << "the last mask has no detection";
+  bench.backward({1, 2, 3, 4, 5, 6, 7, 8});
+  Values gradient(24, 0);
+  gradient[0] = 1, gradient[1] = 2, gradient[10] = 3, gradient[11] = 4, gradient[12] = 5, gradient[13] = 6;
+  EXPECT_EQ(bench.input_gradient(), gradient);
+  bench.reshape({Shape{2, 3, 1, 2}, Shape{1, 1, 1, 6}});
+  bench.set_input(0, Values(masks.begin(), masks.begin() + 12));
+  bench.set_input(1, {1, 0, 0, 0, 0, 0});
+  bench.forward();
+  EXPECT_EQ(bench.output(), (Values{0, 1, 8, 9})) << "fewer of both";
+  EXPECT_NE(refusal_of([&] {
+              run("type: 'ChannelSelect'", shapes, {masks, list(1, 3)});
+            }).find("detection 1 has the label 3; the masks have the channels 0 to 2"),
+            std::string::npos);
+  EXPECT_NE(refusal("type: 'ChannelSelect'", {shapes[0], Shape{1, 4, 1, 6}}).find("expected 1 x 3 x 1 x 6"),
+            std::string::npos);
+  EXPECT_NE(refusal("type: 'ChannelSelect'", {shapes[0], Shape{1, 2, 1, 5}}).find("expected 1 x 3 x 1 x 6"),
             std::string::npos);
 }
 
