@@ -29,10 +29,6 @@ constexpr const char* kYoloLoss = "SSD's MultiBoxLoss trains such detectors";
 constexpr std::array kOthers{
     OtherType{"AdaptiveBiasChannel", "DeepLab",
               "its bias is searched for per image; BiasChannel adds one that the file gives"},
-    OtherType{
-        "Affinity", "BVLC's opencl branch",
-        "it turns maps into differences of neighbours; of labels, prepare these beforehand and read them "
-        "with HDF5Data"},
     OtherType{"ApplyDeformation", "U-Net's Caffe",
               "deform images and labels beforehand and read them with HDF5Data"},
     OtherType{

@@ -301,6 +301,34 @@ bool warps_places(const caffe::NetParameter& net) {
          });
 }
 
+/// In PixelNet's Caffe, whose nets have a RandBI, a Normalize has a fixed scale unless it says otherwise.
+bool has_fixed_scale(const caffe::LayerParameter& layer) {
+  return layer.type() == "Normalize" && layer.has_norm_param() && !layer.norm_param().has_fix_scale();
+}
+bool fixes_scales(const caffe::NetParameter& net) {
+  return std::any_of(net.layer().begin(), net.layer().end(), has_fixed_scale) &&
+         std::any_of(net.layer().begin(), net.layer().end(),
+                     [](const caffe::LayerParameter& layer) { return layer.type() == "RandBI"; });
+}
+
+/// Which layer makes the places that layer `reader` reads, a Remap; -1 for other layers, and where its
+/// storage is given.
+int maker_of_places(const caffe::NetParameter& net, int reader) {
+  const caffe::LayerParameter& remap = net.layer(reader);
+  if (remap.type() != "Remap" || remap.bottom_size() < 2) return -1;
+  int maker = reader - 1;
+  const auto makes = [&](const caffe::LayerParameter& layer) {
+    return std::find(layer.top().begin(), layer.top().end(), remap.bottom(1)) != layer.top().end();
+  };
+  while (maker >= 0 && !makes(net.layer(maker))) --maker;
+  return maker >= 0 && net.layer(maker).has_storage() ? -1 : maker;
+}
+bool remaps(const caffe::NetParameter& net) {
+  for (int i = 0; i < net.layer_size(); ++i)
+    if (maker_of_places(net, i) >= 0) return true;
+  return false;
+}
+
 const caffe::LayerParameter* find_dense_faces(const caffe::NetParameter& net) {
   for (const caffe::LayerParameter& layer : net.layer())
     if (has_dense_faces(net, layer)) return &layer;
@@ -316,8 +344,9 @@ bool is_read_as_another(const std::string& type) {
 }
 
 bool needs_dialect_upgrade(const caffe::NetParameter& net) {
-  return warps_places(net) || std::any_of(net.layer().begin(), net.layer().end(), is_dialect) ||
-         pads_bytes(net) || find_dense_faces(net) != nullptr;
+  return warps_places(net) || remaps(net) || fixes_scales(net) ||
+         std::any_of(net.layer().begin(), net.layer().end(), is_dialect) || pads_bytes(net) ||
+         find_dense_faces(net) != nullptr;
 }
 
 caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string& origin) {
@@ -342,6 +371,16 @@ caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string&
                                     [&](const std::string& bottom) { return grids.contains(bottom); });
       if (adds && !layer.has_storage()) layer.set_storage(caffe::NetParameter::FULL);
     }
+  }
+  // 16 bits would round columns from 256 on.
+  for (int i = 0; i < net.layer_size(); ++i)
+    if (const int maker = maker_of_places(net, i); maker >= 0)
+      net.mutable_layer(maker)->set_storage(caffe::NetParameter::FULL);
+  if (fixes_scales(net)) {
+    log_info(origin +
+             ": with its RandBI layers, as in PixelNet, a Normalize has a scale that does not learn");
+    for (caffe::LayerParameter& layer : *net.mutable_layer())
+      if (has_fixed_scale(layer)) layer.mutable_norm_param()->set_fix_scale(true);
   }
   const bool bytes = convolves_bytes(net);
   LayerList layers;

@@ -145,6 +145,15 @@ void become_image_seg_data(caffe::LayerParameter& layer) {
   layer.set_type("ImageSegData");
 }
 
+/// DeepSkeleton's Caffe has HED's data layer, but its labels are scales, of which other layers make classes.
+bool reads_scales(const caffe::NetParameter& net, const caffe::LayerParameter& data) {
+  const auto reads = [&](const caffe::LayerParameter& layer) {
+    return (layer.type() == "Quantize" || layer.type() == "Rescale") && data.top_size() > 1 &&
+           std::find(layer.bottom().begin(), layer.bottom().end(), data.top(1)) != layer.bottom().end();
+  };
+  return std::any_of(net.layer().begin(), net.layer().end(), reads);
+}
+
 /// That Caffe has one SigmoidCrossEntropyLoss, which weighs, and a Crop that finds where it begins.
 void follow_edges(caffe::NetParameter& net) {
   for (caffe::LayerParameter& layer : *net.mutable_layer()) {
@@ -405,6 +414,13 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
     if (become == become_silence)
       warn(layer, ": Banyan writes no files of MATLAB; what it reads is not written");
     const bool of_hed = become == become_image_seg_data && !layer.image_data_param().has_normalize();
+    if (of_hed && !layer.image_data_param().has_label_values() && reads_scales(net, layer)) {
+      layer.mutable_image_data_param()->set_label_values(caffe::ImageDataParameter::STORED);
+      warn(layer,
+           ": as in DeepSkeleton, labels are scales, and stay as they are stored, and a Crop without "
+           "crop_param finds where it begins; its SoftmaxWithLoss, which weighs, and takes labels beyond its "
+           "classes for 0, is BVLC's here");
+    }
     if (of_hed && !layer.image_data_param().has_label_values())
       warn(layer,
            ": as in HED's Caffe, labels are 1 from 128 on, else 0, losses weigh edges and others, and a Crop "

@@ -1,8 +1,9 @@
 // Normalize: vectors of length 1, times a learned scale. With norm_param (SSD, NVIDIA) the vectors are the
 // channels at each position, or with across_spatial (the default) whole samples, and the scale is one number,
-// or with channel_shared: false one per channel. Without norm_param there is no scale, and they are whole
-// samples (yjxiong), or with normalize_param (caffe-windows) the channels at each position; then a second
-// output may hold the lengths, which have a gradient with bp_norm. eps is added to the squared length.
+// or with channel_shared: false one per channel; with fix_scale (PixelNet) it does not learn. Without
+// norm_param there is no scale, and they are whole samples (yjxiong), or with normalize_param (caffe-windows)
+// the channels at each position; then a second output may hold the lengths, which have a gradient with
+// bp_norm. eps is added to the squared length.
 #include "banyan/layers/layer.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/elementwise.hpp"
@@ -36,7 +37,8 @@ class NormalizeLayer : public Layer {
     if (!parameter_.has_norm_param()) return;
     caffe::FillerParameter filler = settings().scale_filler();
     if (!settings().has_scale_filler()) filler.set_value(1);
-    declare(settings().channel_shared() ? Shape{} : Shape{inputs[0]->shape[1]}, filler);
+    Parameter& scale = declare(settings().channel_shared() ? Shape{} : Shape{inputs[0]->shape[1]}, filler);
+    if (settings().fix_scale()) scale.forced_mult = scale.lr_mult = scale.decay_mult = 0;
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
@@ -121,11 +123,12 @@ class NormalizeLayer : public Layer {
 };
 
 const RegisterLayer<NormalizeLayer> registered_normalize(
-    "Normalize", {.about = "vectors of length 1, with a learned scale if norm_param is given; with "
-                           "normalize_param, their lengths too",
-                  .message = "norm_param",
-                  .examples = {"", "eps: 1e-10", "across_spatial: false channel_shared: false"},
-                  .further = {"normalize_param"}});
+    "Normalize",
+    {.about = "vectors of length 1, with a learned scale if norm_param is given; with "
+              "normalize_param, their lengths too",
+     .message = "norm_param",
+     .examples = {"", "eps: 1e-10", "fix_scale: true", "across_spatial: false channel_shared: false"},
+     .further = {"normalize_param"}});
 
 }  // namespace
 }  // namespace banyan

@@ -74,6 +74,23 @@ def above_blank(limit):
     return lambda shape, noise: repeated(lambda: noise.randrange(1, limit), math.prod(shape))
 
 
+def within(length):
+    """Places from the first to the last of so many pixels."""
+    return lambda shape, noise: repeated(lambda: noise.uniform(0, length - 1), math.prod(shape))
+
+
+def points(images, length):
+    """Rows of image, row and column, as many of each image."""
+
+    def draw(shape, noise):
+        values = array.array("f")
+        for row in range(shape[0]):
+            values.extend((row * images // shape[0], noise.randrange(length), noise.randrange(length)))
+        return values
+
+    return draw
+
+
 def columns_of_labels(labels, limit):
     """Time steps x sequences: so many labels each, then -1."""
 
@@ -683,6 +700,7 @@ CASES = {
     "Log": Case({"x": (IMAGE, positive)}, "Log"),
     "TanH": Case({"x": (IMAGE, signed)}, "TanH"),
     "Threshold": Case({"x": (IMAGE, signed)}, "Threshold", constant=("x",), passes=1),
+    "Quantize": Case({"x": (IMAGE, below(220))}, "Quantize", constant=("x",), passes=1),
     "Rescale": Case({"x": (IMAGE, below(60))}, "Rescale rescale_param { rf: 40 }", constant=("x",), passes=1),
     "Bias": Case({"x": (IMAGE, signed)}, "Bias", weights=(((64,), small),)),
     "Scale": Case(
@@ -817,6 +835,22 @@ CASES = {
         "Correlation correlation_param { pad: 20 kernel_size: 1 max_displacement: 20 stride_2: 2 }",
     ),
     "Warp": Case({"x": ((8, 32, 112, 192), signed), "flow": ((8, 2, 112, 192), signed)}, "Warp"),
+    "Remap": Case(  # of appearance flow
+        {"x": ((8, 3, 224, 224), signed), "places": ((8, 2, 224, 224), within(224))}, "Remap"
+    ),
+    "RandBI": Case(  # of PixelNet, two of its maps
+        {"x": ((5, 64, 224, 224), signed), "y": ((5, 512, 14, 14), signed), "points": ((10000, 3), points(5, 216))},
+        "RandBI rand_comp_param { compression_rate: 1 compression_rate: 16 pad: true }",
+        constant=("points",),
+    ),
+    "ChannelSelect": Case({"x": ((31, 21, 66, 66), signed), "y": ((1, 30, 1, 6), below(21))}, "ChannelSelect", constant=("y",)),
+    "Affinity": Case({"x": ((1, 2, 388, 388), positive)}, "Affinity"),
+    "ConnectedComponent": Case({"y": ((1, 1, 388, 388), below(2))}, "ConnectedComponent", constant=("y",), passes=1),
+    "MalisLoss": Case(
+        {"x": ((1, 2, 388, 388), positive), "y": ((1, 2, 388, 388), zero_or_one), "parts": ((1, 1, 388, 388), below(50))},
+        "MalisLoss",
+        constant=("y", "parts"),
+    ),
     "NegSquare": Case({"x": ((16, 64, 56, 56), signed)}, "NegSquare"),
     "ExpMax": Case({"x": ((8, 49, 56, 96), signed)}, "ExpMax"),
     "FlowWarp": Case({"x": ((8, 3, 320, 448), signed), "flow": ((8, 2, 320, 448), signed)}, "FlowWarp"),

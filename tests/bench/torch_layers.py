@@ -73,6 +73,43 @@ def warp(t):
     return run
 
 
+def remap(t):
+    def run():
+        h, w = t["x"].shape[2:]
+        grid = torch.stack([t["places"][:, 0] * 2 / (w - 1) - 1, t["places"][:, 1] * 2 / (h - 1) - 1], 3)
+        return F.grid_sample(t["x"], grid, align_corners=True)
+
+    return run
+
+
+def rand_bi(t):
+    """As many points of each image."""
+
+    def read(maps, rate):
+        h, w = maps.shape[2:]
+        places = (t["points"][:, 1:].view(len(maps), 1, -1, 2) - (rate - 1) / 2) / rate
+        grid = torch.stack([places[..., 1] * 2 / (w - 1) - 1, places[..., 0] * 2 / (h - 1) - 1], 3)
+        found = F.grid_sample(maps, grid, padding_mode="border", align_corners=True)
+        return found.squeeze(2).permute(0, 2, 1).reshape(-1, maps.shape[1])
+
+    return lambda: torch.cat([read(t["x"], 1), read(t["y"], 16)], 1)
+
+
+def channel_select(t):
+    labels = torch.cat([torch.zeros(1), t["y"].detach()[0, :, 0, 0]]).long()
+    return lambda: t["x"][torch.arange(len(labels)), labels].unsqueeze(1)
+
+
+def affinity(t):
+    def run():
+        x = t["x"][:, :1]
+        here = x[:, :, :-1, :-1]
+        pairs = [torch.minimum(here, x[:, :, 1:, :-1]), torch.minimum(here, x[:, :, :-1, 1:])]
+        return F.pad(torch.cat(pairs, 1), (0, 1, 0, 1))
+
+    return run
+
+
 def flow_transformer(t):
     def run():
         h, w = t["x"].shape[2:]
@@ -744,6 +781,7 @@ CASES = {
     "Log": lambda t: lambda: t["x"].log(),
     "TanH": lambda t: lambda: torch.tanh(t["x"]),
     "ArgMax": lambda t: lambda: t["x"].argmax(1),
+    "Quantize": lambda t: lambda: torch.bucketize(t["x"], torch.tensor([1.0, 12, 36, 80, 200]), right=True) % 5,
     "Rescale": lambda t: lambda: torch.where((t["x"] > 0) & (t["x"] < 40), t["x"] / 20 - 1, 0.0),
     "Threshold": lambda t: lambda: (t["x"] > 0).float(),
     "Bias": lambda t: lambda: t["x"] + images_by_channel(t),
@@ -800,6 +838,10 @@ CASES = {
     "Warp": warp,
     "FlowWarp": warp,
     "NegSquare": lambda t: lambda: -t["x"].square(),
+    "Remap": remap,
+    "RandBI": rand_bi,
+    "ChannelSelect": channel_select,
+    "Affinity": affinity,
     "ExpMax": lambda t: lambda: (t["x"] - t["x"].detach().amax(1, keepdim=True)).exp(),
     "FlowTransformer": flow_transformer,
     "CharbonnierLoss": charbonnier_loss,

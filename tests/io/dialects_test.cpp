@@ -343,6 +343,38 @@ TEST(Dialects, LiteFlowNet) {
   expect_layers(pwc, pwc);
 }
 
+TEST(Dialects, AppearanceFlow) {
+  expect_layers(
+      "layer { name: 'a' type: 'Eltwise' bottom: 'f' bottom: 'g' top: 'p' }\n"
+      "layer { name: 'b' type: 'ReLU' bottom: 'p' top: 'q' }\n"
+      "layer { name: 'r' type: 'Remap' bottom: 'x' bottom: 'p' top: 'r' }\n"
+      "layer { name: 's' type: 'Remap' bottom: 'x' bottom: 'given' top: 's' }",
+      "layer { name: 'a' type: 'Eltwise' bottom: 'f' bottom: 'g' top: 'p' storage: FULL }\n"
+      "layer { name: 'b' type: 'ReLU' bottom: 'p' top: 'q' }\n"
+      "layer { name: 'r' type: 'Remap' bottom: 'x' bottom: 'p' top: 'r' }\n"
+      "layer { name: 's' type: 'Remap' bottom: 'x' bottom: 'given' top: 's' }");
+  const std::string given =
+      "layer { name: 'a' type: 'Eltwise' bottom: 'f' bottom: 'g' top: 'p' storage: BF16 }\n"
+      "layer { name: 'r' type: 'Remap' bottom: 'x' bottom: 'p' top: 'r' }";
+  expect_layers(given, given);
+}
+
+TEST(Dialects, PixelNet) {
+  const std::string
+      rest =
+          "layer { name: 'b' type: 'Normalize' bottom: 'x' top: 'b' norm_param { fix_scale: false } }\n"
+          "layer { name: 'c' type: 'Normalize' bottom: 'x' top: 'c' }\n",
+      points = "layer { name: 'r' type: 'RandBI' bottom: 'x' bottom: 'p' top: 'r' }";
+  const std::string plain =
+      "layer { name: 'a' type: 'Normalize' bottom: 'x' top: 'a' norm_param { eps: 0 } }\n";
+  expect_layers(
+      plain + rest + points,
+      "layer { name: 'a' type: 'Normalize' bottom: 'x' top: 'a' norm_param { eps: 0 fix_scale: true "
+      "} }\n" +
+          rest + points);
+  expect_layers(plain + rest, plain + rest);
+}
+
 TEST(Dialects, ShorterSidesOfCaffePro) {
   expect_layers(
       "layer { name: 'a' type: 'ImageData' top: 'a' image_data_param { source: 'l' new_dim: 256 bicubic: "

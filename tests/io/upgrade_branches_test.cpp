@@ -280,6 +280,24 @@ TEST(UpgradeBranchTypes, EdgesAndTheirLosses) {
   EXPECT_FALSE(net.layer(5).crop_param().automatic_offset());
 }
 
+TEST(UpgradeBranchTypes, ScalesOfDeepSkeletonStayAsStored) {
+  const auto labels = [](const std::string& settings, const std::string& layer) {
+    return upgraded(
+               "layer { name: 'd' type: 'ImageLabelmapData' top: 'data' top: 'scales' image_data_param { " +
+               settings + " } }\n" + layer)
+        .layer(0)
+        .image_data_param()
+        .label_values();
+  };
+  for (const std::string type : {"Quantize", "Rescale"}) {
+    const std::string start = "layer { name: 'q' type: '" + type + "' top: 'q' bottom: ";
+    EXPECT_EQ(labels("", start + "'scales' }"), caffe::ImageDataParameter::STORED);
+    EXPECT_EQ(labels("", start + "'data' }"), caffe::ImageDataParameter::EDGES);
+    EXPECT_EQ(labels("label_values: SOFT_EDGES", start + "'scales' }"),
+              caffe::ImageDataParameter::SOFT_EDGES);
+  }
+}
+
 TEST(UpgradeBranchTypes, BalancedLossesByTheirName) {
   const std::string start = "layer { name: 'l' type: 'SigmoidCrossEntropy",
                     rest = "Loss' bottom: 'x' bottom: 'y' top: 'l' loss_weight: 0.5 ";

@@ -1,5 +1,6 @@
 // Layers and dialects of branches: values against closed forms and plain loops, gradients, refusals.
 #include <limits>
+#include <numeric>
 
 #include "layers/branch_cases.hpp"
 
@@ -22,6 +23,16 @@ Values run(const std::string& text, const std::vector<Shape>& shapes, const std:
   bench.forward();
   bench.layer().check_results(bench.context());
   return bench.output();
+}
+
+template <class Body>
+std::string refusal_of(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "accepted";
 }
 
 TEST(BnOfSegNet, NormalizesWithTheBatchInTestsToo) {
@@ -534,6 +545,87 @@ TEST(Rescale, MapsWhatTheFieldHolds) {
   EXPECT_FALSE(bench.layer().traits().differentiable(0));
   EXPECT_EQ(run("type: 'Rescale' rescale_param { rf: 2 }", {Shape{3}}, {{1, 2, 0.5}}), (Values{0, 0, -0.5}));
   EXPECT_NE(refusal("type: 'Rescale' rescale_param { rf: 0 }", {Shape{3}}).find("rf must be positive"),
+            std::string::npos);
+}
+
+TEST(Quantize, NumbersGroupsOfScales) {
+  EXPECT_EQ(
+      run("type: 'Quantize'", {Shape{1, 1, 3, 4}}, {{-3, 0, 0.9, 1, 11.9, 12, 35, 36, 79.5, 80, 199, 200}}),
+      (Values{0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 0}));
+  EXPECT_FALSE(make_layer(layer_from_text("type: 'Quantize'"), {})->traits().differentiable(0));
+}
+
+TEST(RandBi, ReadsMapsAtPoints) {
+  const std::vector<Shape> shapes{Shape{2, 1, 2, 3}, Shape{2, 2, 1, 2}, Shape{3, 3}};
+  const Values fine{0, 1, 2, 10, 11, 12, 100, 101, 102, 110, 111, 112}, coarse{1, 2, 3, 4, 5, 6, 7, 8};
+  const auto text = [](const std::string& rates) {
+    return "type: 'RandBI' rand_comp_param { " + rates + " }";
+  };
+  const std::string pads = text("compression_rate: 1 compression_rate: 2 pad: true");
+  for (const Layout layout : kBothLayouts) {
+    Bench bench(pads, shapes, 1, in_layout(layout));
+    bench.set_input(0, fine);
+    bench.set_input(1, coarse);
+    bench.set_input(2, {0, 0.5, 1.25, 1, 0, 2, 1, 0, 0});
+    bench.forward();
+    bench.layer().check_results(bench.context());
+    EXPECT_EQ(bench.outputs[0]->shape, (Shape{3, 3}));
+    expect_near(bench.output(), {6.25, 1.375, 3.375, 102, 5.75, 7.75, 100, 5, 7}, 1e-13);
+    bench.backward({1, 2, 3, 4, 5, 6, 7, 8, 9});
+    expect_near(bench.input_gradient(0), {0, 0.375, 0.125, 0, 0.375, 0.125, 7, 0, 4, 0, 0, 0}, 1e-13);
+    expect_near(bench.input_gradient(1), {1.25, 0.75, 1.875, 1.125, 9.25, 3.75, 10.5, 4.5}, 1e-13);
+  }
+  const std::vector<Values> at_corner{fine, coarse, {0, 1, 2, 1, 0, 0, 1, 0, 1}};
+  const std::string plain = text("compression_rate: 1 compression_rate: 3");
+  EXPECT_NE(refusal_of([&] {
+              run(plain, shapes, at_corner);
+            }).find("point 0, of image 0, is in no pixel of \"input1\", which is 2 2 1 2 (8)"),
+            std::string::npos);
+  for (const Values& lost : {Values{0, 0, 0, 2, 0, 0, 0, 0, 0}, Values{0, 0, 0, -1, 0, 0, 0, 0, 0},
+                             Values{0, 0, 0, 0, 1.5, 0, 0, 0, 0}})
+    EXPECT_NE(refusal_of([&] {
+                run(plain, shapes, {fine, coarse, lost});
+              }).find("point 1, of image"),
+              std::string::npos);
+  EXPECT_NE(refusal(text("compression_rate: 1"), shapes)
+                .find("expected a compression_rate for each of the 2 maps; found 1"),
+            std::string::npos);
+  EXPECT_NE(refusal(text("compression_rate: [1, 0]"), shapes).find("compression_rate must be positive"),
+            std::string::npos);
+  EXPECT_NE(refusal(plain, {shapes[0], shapes[1], Shape{3, 2}}).find("expected P x 3: image, row, column"),
+            std::string::npos);
+}
+
+TEST(ChannelSelect, TakesTheChannelOfEachDetection) {
+  const std::vector<Shape> shapes{Shape{4, 3, 1, 2}, Shape{1, 2, 1, 6}};
+  Values masks(24);
+  std::iota(masks.begin(), masks.end(), 0.0);
+  const auto list = [](double first, double second) {
+    return Values{first, 7, 7, 8, 8, 0.5, second, 7, 7, 8, 8, 0.5};
+  };
+  Bench bench("type: 'ChannelSelect'", shapes, 1);
+  bench.set_input(0, masks);
+  bench.set_input(1, list(2, 0));
+  bench.forward();
+  bench.layer().check_results(bench.context());
+  EXPECT_EQ(bench.outputs[0]->shape, (Shape{4, 1, 1, 2}));
+  EXPECT_EQ(bench.output(), (Values{0, 1, 10, 11, 12, 13, 0, 0})) << "the last mask has no detection";
+  bench.backward({1, 2, 3, 4, 5, 6, 7, 8});
+  Values gradient(24, 0);
+  gradient[0] = 1, gradient[1] = 2, gradient[10] = 3, gradient[11] = 4, gradient[12] = 5, gradient[13] = 6;
+  EXPECT_EQ(bench.input_gradient(), gradient);
+  bench.reshape({Shape{2, 3, 1, 2}, Shape{1, 1, 1, 6}});
+  bench.set_input(0, Values(masks.begin(), masks.begin() + 12));
+  bench.set_input(1, {1, 0, 0, 0, 0, 0});
+  bench.forward();
+  EXPECT_EQ(bench.output(), (Values{0, 1, 8, 9})) << "fewer of both";
+  EXPECT_NE(refusal_of([&] {
+              run("type: 'ChannelSelect'", shapes, {masks, list(1, 3)});
+            }).find("detection 1 has the label 3; the masks have the channels 0 to 2"),
+            std::string::npos);
+  EXPECT_NE(refusal("type: 'ChannelSelect'", {shapes[0], Shape{1, 4, 1, 6}}).find("expected 1 x 3 x 1 x 6"),
+            std::string::npos);
+  EXPECT_NE(refusal("type: 'ChannelSelect'", {shapes[0], Shape{1, 2, 1, 5}}).find("expected 1 x 3 x 1 x 6"),
             std::string::npos);
 }
 

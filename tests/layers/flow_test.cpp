@@ -224,6 +224,42 @@ TEST(Warp, TakesValuesAtPlaces) {
                 {21, 3, 0, 0, 5.5, 10}, 1e-14);
 }
 
+/// Of any number, whatever the size of the map.
+TEST(Remap, TakesValuesAtPlaces) {
+  const Values x{0, 10, 20, 1, 11, 21, 100, 110, 120, 101, 111, 121};
+  const Values places{1.25, -0.5, 2, /* rows: */ 0.5, 1, 2, 0, 3, 0.5, 0, 0, 0.75};
+  for (const Layout layout : kBothLayouts) {
+    Bench bench("type: 'Remap'", {Shape{2, 1, 2, 3}, Shape{2, 2, 3, 1}}, 1, in_layout(layout));
+    EXPECT_EQ(bench.outputs[0]->shape, (Shape{2, 1, 3, 1}));
+    bench.set_input(0, x);
+    bench.set_input(1, places);
+    bench.forward();
+    expect_near(bench.output(), {13, 0.5, 0, 100, 0, 105.75}, 1e-13);
+    bench.backward({1, 2, 3, 4, 5, 8});
+    expect_near(bench.input_gradient(0), {0, 0.375, 0.125, 1, 0.375, 0.125, 5, 1, 0, 3, 3, 0}, 1e-13);
+  }
+}
+
+/// As in appearance flow but where a coordinate is whole: there it is the slope to the right or downwards.
+TEST(Remap, TakesTheMeanOfBothSlopesAtPixels) {
+  Bench bench("type: 'Remap'", {Shape{1, 1, 1, 3}, Shape{1, 2, 1, 2}}, 1);
+  bench.set_input(0, {0, 10, 40});
+  bench.set_input(1, {1, 1.5, 0, 0});
+  bench.forward();
+  bench.backward({1, 1});
+  expect_near(bench.input_gradient(1), {20, 30, 0, 0}, 1e-13);
+}
+
+TEST(Remap, RefusesWhatItCannotDo) {
+  const Shape maps{2, 3, 4, 5};
+  for (const Shape& places : {Shape{1, 2, 4, 5}, Shape{2, 3, 4, 5}})
+    EXPECT_NE(
+        refusal("type: 'Remap'", {maps, places}).find("expected 2 samples of 2 channels, column and row"),
+        std::string::npos);
+  EXPECT_NE(refusal("type: 'Remap'", {Shape{1, 3, 0, 5}, Shape{1, 2, 1, 1}}).find("has no pixels"),
+            std::string::npos);
+}
+
 TEST(Grid, HasTheColumnsAndRows) {
   for (const Layout layout : kBothLayouts)
     expect_near(flow_run("type: 'Grid'", {Shape{2, 3, 2, 3}}, {Values(36, 7)}, in_layout(layout)),

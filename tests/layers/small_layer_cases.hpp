@@ -57,6 +57,7 @@ inline const std::vector<GradientCase> kCases = {
     {"spp_ave", spp("pyramid_height: 2 pool: AVE"), {kImage}},
     {"spp_net4", spp("pyramid_type: SPP_NET4"), {kImage}},
     {"spp_net6_ave", spp("pyramid_type: SPP_NET6 pool: AVE"), {kImage}},
+    {"normalize_fixed", norm("across_spatial: false fix_scale: true"), {kSmall}},
     {"normalize_plain", "type: 'Normalize'", {kSmall}},
     {"normalize_lengths", "type: 'Normalize' normalize_param { bp_norm: true }", {kSmall}, 2},
     {"normalize_pixels", "type: 'Normalize' normalize_param { }", {kSmall}},

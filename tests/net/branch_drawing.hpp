@@ -60,6 +60,7 @@ class BranchDrawing : public DetectorDrawing {
         {&BranchDrawing::add_augmentation},
         {&BranchDrawing::add_colours},
         {&BranchDrawing::add_label_maps},
+        {&BranchDrawing::add_points},
         {&BranchDrawing::add_constant},
         {&BranchDrawing::add_grid_targets},
         {&BranchDrawing::add_gathered, false, true},
@@ -69,14 +70,23 @@ class BranchDrawing : public DetectorDrawing {
 
   void add_branch_loss() {
     static const std::vector<Draw> kLosses = {
-        {&BranchDrawing::add_distances},         {&BranchDrawing::add_margins},
-        {&BranchDrawing::add_focal_loss},        {&BranchDrawing::add_distribution_loss},
-        {&BranchDrawing::add_ctc_loss},          {&BranchDrawing::add_ctc_loss},
-        {&BranchDrawing::add_code_loss},         {&BranchDrawing::add_code_loss},
-        {&BranchDrawing::add_batch_loss},        {&BranchDrawing::add_batch_loss},
-        {&BranchDrawing::add_difference_loss},   {&BranchDrawing::add_difference_loss},
-        {&BranchDrawing::add_image_loss},        {&BranchDrawing::add_entropy_loss},
-        {&BranchDrawing::add_center_loss, true}, {&BranchDrawing::add_distances_to_batch, false, true},
+        {&BranchDrawing::add_distances},
+        {&BranchDrawing::add_margins},
+        {&BranchDrawing::add_focal_loss},
+        {&BranchDrawing::add_distribution_loss},
+        {&BranchDrawing::add_ctc_loss},
+        {&BranchDrawing::add_ctc_loss},
+        {&BranchDrawing::add_code_loss},
+        {&BranchDrawing::add_code_loss},
+        {&BranchDrawing::add_batch_loss},
+        {&BranchDrawing::add_batch_loss},
+        {&BranchDrawing::add_difference_loss},
+        {&BranchDrawing::add_difference_loss},
+        {&BranchDrawing::add_image_loss},
+        {&BranchDrawing::add_entropy_loss},
+        {&BranchDrawing::add_center_loss, true},
+        {&BranchDrawing::add_parts, true},
+        {&BranchDrawing::add_distances_to_batch, false, true},
     };
     draw_one_of(kLosses);
   }
@@ -336,6 +346,11 @@ class BranchDrawing : public DetectorDrawing {
     if (below(3) == 0) {
       const Form f = form(flow);
       const std::size_t grid = add({"Grid", "", {from}}, f), places = add({"Eltwise", "", {flow, grid}}, f);
+      if (below(2) == 0) {
+        const std::size_t maps = six_by_six(from);
+        add({"Remap", "", {maps, places}}, {form(maps).c, f.h, f.w});
+        return;
+      }
       add({"Warp", "flow_warp_param { coordinates: true }", {from, places}}, form(from));
       return;
     }
@@ -509,6 +524,19 @@ class BranchDrawing : public DetectorDrawing {
     add_unreadable(
         {"UniqueLabel", "unique_label_param { max_labels: 7 force_label: 9 ignore_label: 2 }", {labels}});
     add({"Rescale", "rescale_param { rf: 3 }", {labels}, {}, 1 + below(2)}, {1, 6, 6});
+    add({"Quantize", "", {labels}}, {1, 6, 6});
+  }
+  /// As in PixelNet.
+  void add_points(std::size_t from) {
+    const Form f = form(from);
+    if (f.h < 3 || f.w < 3 || f.c > 12) return;
+    const std::size_t points =
+        add_unreadable({"Slice", "slice_param { axis: 1 slice_point: 3 }", {}, {"regions"}, 2});
+    blobs_[points + 1].readable = false;
+    add({"RandBI",
+         "rand_comp_param { compression_rate: 1 compression_rate: 2 pad: true }",
+         {from, like(from), points}},
+        {2 * f.c, 0, 0});
   }
   void add_constant(std::size_t from) {
     const std::size_t added = add_unreadable({"DummyData",
@@ -719,6 +747,17 @@ class BranchDrawing : public DetectorDrawing {
     add_loss_layer("CenterCosLoss",
                    "center_cos_loss_param { num_output: 5 center_cos_filler { type: 'uniform' } }",
                    {scores()}, {"label"});
+  }
+  /// Of images, by their affinities.
+  void add_parts(std::size_t from) {
+    const std::size_t shares = add_elementwise(convolution(six_by_six(from), 2, 1), "Sigmoid");
+    const std::size_t labels = add_unreadable(
+        {"Reshape", "reshape_param { shape { dim: 0 dim: 1 dim: 6 dim: 6 } }", {}, {"label_map"}});
+    const std::size_t affinities =
+        add({"Affinity", "affinity_param { offset: 1 }", {shares, labels}, {}, 2}, {2, 6, 6});
+    blobs_[affinities + 1].readable = false;
+    const std::size_t parts = add_unreadable({"ConnectedComponent", "", {labels}});
+    add_loss_layer("MalisLoss", "", {affinities, affinities + 1, parts});
   }
   void add_distances_to_batch(std::size_t) {
     const std::size_t first = scores();

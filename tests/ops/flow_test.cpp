@@ -172,6 +172,45 @@ TEST_P(FlowOperators, WarpTakesPlacesToo) {
   }
 }
 
+/// Results at some of the places are those among the results at all.
+TEST_P(FlowOperators, PlacesMayBeFewerOrMoreThanPixels) {
+  const Shape maps{2, 17, 4, 5};
+  const ops::WarpRules at(ops::WarpBorder::fades, true);
+  struct Results {
+    std::vector<double> y, dx, dflow;
+  };
+  const auto results = [&](Layout layout, const Shape& flow, const std::vector<double>& places,
+                           const std::vector<double>& dy) {
+    const Shape made{2, 17, flow[2], flow[3]};
+    const Tensor x = make(maps, rounded(random_values(maps.count(), 1)), layout),
+                 points = make(flow, places, layout), gradient = make(made, dy, layout);
+    Tensor y = empty(made, layout), dx = empty(maps, layout), dflow = empty(flow, layout);
+    Tensor rows(device(), {2, flow[2], 2}, DType::i32);
+    ops::warp_forward(context(), x, points, at, y);
+    ops::warp_backward(context(), gradient, points, at, rows, dx);
+    ops::warp_flow_backward(context(), x, points, at, gradient, dflow);
+    return Results{values(y), values(dx), values(dflow)};
+  };
+  // A map's size, and a larger one whose further places are far outside.
+  const Shape small{2, 2, 4, 5}, large{2, 2, 6, 8};
+  const std::vector<double> places = rounded(random_values(small.count(), 2, -1, 5)),
+                            dy = rounded(random_values(maps.count(), 3));
+  const auto embedded = [&](const std::vector<double>& from, std::int64_t channels, double rest) {
+    std::vector<double> all(static_cast<std::size_t>(2 * channels * 48), rest);
+    for (std::int64_t plane = 0; plane < 2 * channels; ++plane)
+      for (std::int64_t i = 0; i < 20; ++i)
+        all[plane * 48 + (i / 5 + 1) * 8 + i % 5 + 2] = from[plane * 20 + i];
+    return all;
+  };
+  for (const Layout layout : kLayouts) {
+    const Results few = results(layout, small, places, dy),
+                  many = results(layout, large, embedded(places, 2, -99), embedded(dy, 17, 1));
+    EXPECT_EQ(many.y, embedded(few.y, 17, 0));
+    EXPECT_EQ(many.dx, few.dx);
+    EXPECT_EQ(many.dflow, embedded(few.dflow, 2, 0));
+  }
+}
+
 /// As if there were pixels of 0 around the map.
 TEST_P(FlowOperators, WarpFadesBeyondTheBorder) {
   const Shape maps{2, 3, 4, 5}, wide{2, 3, 6, 7}, flow{2, 2, 4, 5}, wide_flow{2, 2, 6, 7};

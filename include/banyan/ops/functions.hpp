@@ -27,6 +27,7 @@ struct Function {
     mish,             ///< x tanh(log(1 + exp(x)))
     negative_square,  ///< -x^2
     affine_part,      ///< x >= a or |x| <= 1e-4 ? 0 : b x + c, with slope 0
+    scale_group,      ///< of [1, 12), [12, 36), [36, 80), [80, 200) the number, from 1; else 0; with slope 0
   };
   /// What tells the slope.
   enum class Slope : std::uint8_t { of_neither, of_input, of_output };
@@ -40,6 +41,7 @@ struct Function {
       case Kind::affine:
       case Kind::threshold:
       case Kind::affine_part:
+      case Kind::scale_group:
         return Slope::of_neither;
       case Kind::exponential:
       case Kind::softplus:

@@ -1,6 +1,7 @@
 // Sampling of maps along a flow (Warp of PWC-Net, FlowWarp of FlowNet2, FlowTransformer of Hidden
-// Two-Stream) or at places (Warp of LiteFlowNet). All tensors have one layout: x, y (N, C, H, W), flow (N, 2,
-// H, W), to the right and down in pixels.
+// Two-Stream) or at places (Warp of LiteFlowNet, Remap of appearance flow). All tensors have one layout: x, y
+// (N, C, H, W), flow (N, 2, H, W), to the right and down in pixels. Places, and y with them, may have another
+// height and width than x.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ inline constinit Operator<void(Tensor& flow)> warp_grid{"warp_grid"};
 /// or no number.
 inline constinit Operator<void(const Tensor& x, const Tensor& flow, const WarpRules& rules, Tensor& y)>
     warp_forward{"warp_forward"};
-/// Overwrites dx; every pixel gets its terms in the order of y's pixels. rows (N, H, 2, i32) is scratch.
+/// Overwrites dx; every pixel gets its terms in the order of y's pixels. rows (N, H of y, 2, i32) is
+/// scratch.
 inline constinit Operator<void(const Tensor& dy, const Tensor& flow, const WarpRules& rules, Tensor& rows,
                                Tensor& dx)>
     warp_backward{"warp_backward"};

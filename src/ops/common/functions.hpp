@@ -99,6 +99,14 @@ struct NegativeSquareFunction {
   BANYAN_HOST_DEVICE T slope(T x) const { return T(-2) * x; }
 };
 template <class T>
+struct ScaleGroupFunction {
+  BANYAN_HOST_DEVICE T operator()(T x) const {
+    if (!(x >= T(1) && x < T(200))) return T(0);
+    return x < T(12) ? T(1) : x < T(36) ? T(2) : x < T(80) ? T(3) : T(4);
+  }
+  BANYAN_HOST_DEVICE T slope(T) const { return T(0); }
+};
+template <class T>
 struct AffinePartFunction {
   T a, b, c;
   BANYAN_HOST_DEVICE T operator()(T x) const { return x >= a || std::fabs(x) <= T(1e-4) ? T(0) : b * x + c; }
@@ -199,6 +207,8 @@ void with_functor(const Function& f, const Body& body) {
       return body(NegativeSquareFunction<A>{});
     case Function::Kind::affine_part:
       return body(AffinePartFunction<A>{a, b, c});
+    case Function::Kind::scale_group:
+      return body(ScaleGroupFunction<A>{});
   }
 }
 

@@ -49,18 +49,20 @@ struct WarpPlace {
 
 struct WarpMaps {
   std::int64_t images, height, width;
+  std::int64_t rows, columns;  ///< of the result
   Planes maps, flow;
   bool fades;        ///< WarpBorder
   bool coordinates;  ///< WarpRules
 
   BANYAN_HOST_DEVICE std::int64_t pixels() const { return height * width; }
+  BANYAN_HOST_DEVICE std::int64_t points() const { return rows * columns; }
   template <class T>
   BANYAN_HOST_DEVICE WarpPlace<T> place(const T* flows, std::int64_t image, std::int64_t row,
                                         std::int64_t column) const {
     const T* const here =
-        flows + flow.base({image, 0, 0, 0}, pixels()) + (row * width + column) * flow.step();
-    if (coordinates) return {here[flow.next(pixels())], here[0]};
-    return {static_cast<T>(row) + here[flow.next(pixels())], static_cast<T>(column) + here[0]};
+        flows + flow.base({image, 0, 0, 0}, points()) + (row * columns + column) * flow.step();
+    if (coordinates) return {here[flow.next(points())], here[0]};
+    return {static_cast<T>(row) + here[flow.next(points())], static_cast<T>(column) + here[0]};
   }
   template <class T>
   BANYAN_HOST_DEVICE WarpPoint<T> point(const WarpPlace<T>& at) const {
@@ -116,7 +118,7 @@ struct WarpForward {
   const T *x, *flow;
   T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const PlanePosition to = over.maps.locate(i, over.height, over.width);
+    const PlanePosition to = over.maps.locate(i, over.rows, over.columns);
     const WarpPoint<T> at = over.point(flow, to.sample, to.row, to.column);
     y[i] = at.row < 0 ? T(0)
                       : warped_value(at, x + over.maps.base(to, over.pixels()), over.width, over.maps.step());
@@ -135,11 +137,12 @@ struct WarpBackward {
     const std::int64_t plane = over.maps.base(to, over.pixels()), step = over.maps.step();
     T* const row = dx + plane + to.row * over.width * step;
     for (std::int64_t column = 0; column < over.width; ++column) row[column * step] = T(0);
-    for (std::int64_t from = 0; from < over.height; ++from) {
-      const std::int32_t* const range = rows + 2 * (to.sample * over.height + from);
+    const std::int64_t result = over.maps.base(to, over.points());
+    for (std::int64_t from = 0; from < over.rows; ++from) {
+      const std::int32_t* const range = rows + 2 * (to.sample * over.rows + from);
       if (range[0] > to.row || range[1] + 1 < to.row) continue;
-      const T* const gradient = dy + plane + from * over.width * step;
-      for (std::int64_t column = 0; column < over.width; ++column) {
+      const T* const gradient = dy + result + from * over.columns * step;
+      for (std::int64_t column = 0; column < over.columns; ++column) {
         const WarpPoint<T> at = over.point(flow, to.sample, from, column);
         if (at.row < 0) continue;
         const T share = at.row == to.row ? at.above : at.row + 1 == to.row ? at.down : T(0);
@@ -158,21 +161,21 @@ struct WarpFlowBackward {
   const T *x, *flow, *dy;
   T* dflow;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t image = i / over.pixels(), pixel = i % over.pixels();
-    const WarpPlace<T> place = over.place(flow, image, pixel / over.width, pixel % over.width);
+    const std::int64_t points = over.points(), image = i / points, point = i % points;
+    const WarpPlace<T> place = over.place(flow, image, point / over.columns, point % over.columns);
     const WarpPoint<T> at = over.point(place);
-    const std::int64_t next = over.maps.next(over.pixels()), step = over.maps.step();
-    const std::int64_t base = over.maps.base({image, 0, 0, 0}, over.pixels());
+    const T* const planes = x + over.maps.base({image, 0, 0, 0}, over.pixels());
+    const T* const gradient = dy + over.maps.base({image, 0, 0, 0}, points) + point * over.maps.step();
     T right = 0, down = 0;
     for (std::int64_t channel = 0; channel < over.maps.channels && at.row >= 0; ++channel) {
-      const std::int64_t plane = base + channel * next;
-      const WarpPlace<T> slopes = warp_slopes(over, place, at, x + plane);
-      right += slopes.right * dy[plane + pixel * step];
-      down += slopes.down * dy[plane + pixel * step];
+      const WarpPlace<T> slopes =
+          warp_slopes(over, place, at, planes + channel * over.maps.next(over.pixels()));
+      right += slopes.right * gradient[channel * over.maps.next(points)];
+      down += slopes.down * gradient[channel * over.maps.next(points)];
     }
-    T* const to = dflow + over.flow.base({image, 0, 0, 0}, over.pixels()) + pixel * over.flow.step();
+    T* const to = dflow + over.flow.base({image, 0, 0, 0}, points) + point * over.flow.step();
     to[0] = right;
-    to[over.flow.next(over.pixels())] = down;
+    to[over.flow.next(points)] = down;
   }
 };
 
@@ -188,20 +191,28 @@ struct WarpGrid {
   }
 };
 
-/// Checks what is read and written through raw pointers. `other`: like x.
-inline WarpMaps warp_maps(const char* op, const Tensor& x, const Tensor& flow, const Tensor& other,
+/// Checks what is read and written through raw pointers. `result`: like x, but of the size of the flow, which
+/// only places may have for themselves.
+inline WarpMaps warp_maps(const char* op, const Tensor& x, const Tensor& flow, const Tensor& result,
                           const WarpRules& rules) {
-  const Shape &maps = x.shape(), &moves = flow.shape();
-  const bool channels_last = !x.is_contiguous() || !flow.is_contiguous() || !other.is_contiguous();
-  if (maps.axes() != 4 || moves.axes() != 4 || moves[0] != maps[0] || moves[1] != 2 || moves[2] != maps[2] ||
-      moves[3] != maps[3] || other.shape() != maps ||
-      (channels_last && (fixed_contiguous(x) || fixed_contiguous(flow) || fixed_contiguous(other))))
+  const Shape &maps = x.shape(), &moves = flow.shape(), &results = result.shape();
+  const bool channels_last = !x.is_contiguous() || !flow.is_contiguous() || !result.is_contiguous();
+  const auto fits = [&] {
+    if (maps.axes() != 4 || moves.axes() != 4 || moves[0] != maps[0] || moves[1] != 2) return false;
+    if (results != Shape{maps[0], maps[1], moves[2], moves[3]}) return false;
+    if (rules.coordinates) return maps.count(2) > 0 || moves.count(2) == 0;
+    return results == maps;
+  };
+  if (!fits() ||
+      (channels_last && (fixed_contiguous(x) || fixed_contiguous(flow) || fixed_contiguous(result))))
     runtime_failure(op, ": ", maps.to_string(), " ", name_of(x.layout()), ", flow ", moves.to_string(), " ",
-                    name_of(flow.layout()), " and ", other.shape().to_string(), " ", name_of(other.layout()),
+                    name_of(flow.layout()), " and ", results.to_string(), " ", name_of(result.layout()),
                     " do not match");
   return {maps[0],
           maps[2],
           maps[3],
+          moves[2],
+          moves[3],
           {maps[1], channels_last},
           {2, channels_last},
           rules.border == WarpBorder::fades,
@@ -224,14 +235,14 @@ template <class Backend>
 void warp_backward_on(Context& context, const Tensor& dy, const Tensor& flow, const WarpRules& rules,
                       Tensor& rows, Tensor& dx) {
   const detail::WarpMaps over = detail::warp_maps("warp_backward", dx, flow, dy, rules);
-  require_count("warp_backward, rows", rows, 2 * over.images * over.height);
+  require_count("warp_backward, rows", rows, 2 * over.images * over.rows);
   dispatch_float(dy.dtype(), "warp_backward", [&]<class T>() {
     const T* const moves = flow.data<T>();
-    Backend::for_each_long(context, over.images * over.height, over.width,
-                           detail::SeenRows<T, detail::WarpMaps>{over, over.height, over.height, over.width,
+    Backend::for_each_long(context, over.images * over.rows, over.columns,
+                           detail::SeenRows<T, detail::WarpMaps>{over, over.height, over.rows, over.columns,
                                                                  moves, rows.data<std::int32_t>()});
     Backend::for_each_long(
-        context, over.images * over.maps.channels * over.height, over.width,
+        context, over.images * over.maps.channels * over.height, over.columns,
         detail::WarpBackward<T>{over, dy.data<T>(), moves, rows.data<std::int32_t>(), dx.data<T>()});
   });
 }
@@ -243,7 +254,7 @@ void warp_flow_backward_on(Context& context, const Tensor& x, const Tensor& flow
   require_alike("warp_flow_backward", flow, dflow);
   dispatch_float(x.dtype(), "warp_flow_backward", [&]<class T>() {
     Backend::for_each_long(
-        context, over.images * over.pixels(), over.maps.channels,
+        context, over.images * over.points(), over.maps.channels,
         detail::WarpFlowBackward<T>{over, x.data<T>(), flow.data<T>(), dy.data<T>(), dflow.data<T>()});
   });
 }

@@ -17,8 +17,8 @@ using detail::WarpPoint;
 
 template <class T>
 void points_of_row(const WarpMaps& over, const T* flow, std::int64_t row, WarpPoint<T>* points) {
-  for (std::int64_t column = 0; column < over.width; ++column)
-    points[column] = over.point(flow, row / over.height, row % over.height, column);
+  for (std::int64_t column = 0; column < over.columns; ++column)
+    points[column] = over.point(flow, row / over.rows, row % over.rows, column);
 }
 
 /// body(row of all images, its points) for all rows, in any order.
@@ -26,9 +26,9 @@ template <class T, class Body>
 void for_warped_rows(int threads, const WarpMaps& over, const T* flow, const Body& body) {
 #pragma omp parallel num_threads(threads)
   {
-    std::vector<WarpPoint<T>> points(static_cast<std::size_t>(over.width));
+    std::vector<WarpPoint<T>> points(static_cast<std::size_t>(over.columns));
 #pragma omp for schedule(static)
-    for (std::int64_t row = 0; row < over.images * over.height; ++row) {
+    for (std::int64_t row = 0; row < over.images * over.rows; ++row) {
       points_of_row(over, flow, row, points.data());
       body(row, points);
     }
@@ -63,17 +63,21 @@ template <class T>
 void warp_rows(int threads, const WarpMaps& over, const T* x, const T* flow, T* y) {
   const std::int64_t channels = over.maps.channels, pixels = over.pixels();
   for_warped_rows(threads, over, flow, [&](std::int64_t row, const std::vector<WarpPoint<T>>& points) {
-    const std::int64_t image = row / over.height * pixels * channels;
-    const std::int64_t first = row % over.height * over.width;
+    const std::int64_t image = row / over.rows, first = row % over.rows * over.columns;
+    const T* const maps = x + image * channels * pixels;
+    T* const results = y + image * channels * over.points();
     if (over.maps.channels_last) {
-      for (std::int64_t column = 0; column < over.width; ++column)
-        warp_pixel(over, points[column], x + image, y + image + (first + column) * channels);
+      for (std::int64_t column = 0; column < over.columns; ++column)
+        warp_pixel(over, points[column], maps, results + (first + column) * channels);
       return;
     }
-    for (std::int64_t plane = image; plane < image + pixels * channels; plane += pixels)
-      for (std::int64_t column = 0; column < over.width; ++column)
-        y[plane + first + column] =
-            points[column].row < 0 ? T(0) : detail::warped_value(points[column], x + plane, over.width, 1);
+    for (std::int64_t channel = 0; channel < channels; ++channel) {
+      const T* const plane = maps + channel * pixels;
+      T* const to = results + channel * over.points() + first;
+      for (std::int64_t column = 0; column < over.columns; ++column)
+        to[column] =
+            points[column].row < 0 ? T(0) : detail::warped_value(points[column], plane, over.width, 1);
+    }
   });
 }
 
@@ -98,33 +102,35 @@ void scatter_pixel(const WarpMaps& over, const WarpPoint<T>& at, std::int64_t st
 /// Threads share out what no two of them write: planes, or pieces of the channels.
 template <class T>
 void scatter_gradients(int threads, const WarpMaps& over, const T* dy, const T* flow, T* dx) {
-  const std::int64_t channels = over.maps.channels, pixels = over.pixels();
-  std::vector<WarpPoint<T>> points(static_cast<std::size_t>(over.images * pixels));
+  const std::int64_t channels = over.maps.channels, pixels = over.pixels(), results = over.points();
+  std::vector<WarpPoint<T>> points(static_cast<std::size_t>(over.images * results));
 #pragma omp parallel num_threads(threads)
   {
 #pragma omp for schedule(static)
-    for (std::int64_t row = 0; row < over.images * over.height; ++row)
-      points_of_row(over, flow, row, points.data() + row * over.width);
+    for (std::int64_t row = 0; row < over.images * over.rows; ++row)
+      points_of_row(over, flow, row, points.data() + row * over.columns);
     if (over.maps.channels_last) {
       constexpr std::int64_t kUnit = 16;  // no two pieces share a cache line
       const std::int64_t units = (channels + kUnit - 1) / kUnit;
 #pragma omp for schedule(static)
       for (std::int64_t task = 0; task < over.images * units; ++task) {
         const std::int64_t image = task / units, first = task % units * kUnit;
-        const std::int64_t end = std::min(first + kUnit, channels), base = image * pixels * channels;
+        const std::int64_t end = std::min(first + kUnit, channels);
+        const T* const from = dy + image * results * channels;
+        T* const to = dx + image * pixels * channels;
         for (std::int64_t pixel = 0; pixel < pixels; ++pixel)
-          std::fill(dx + base + pixel * channels + first, dx + base + pixel * channels + end, T(0));
-        for (std::int64_t pixel = 0; pixel < pixels; ++pixel)
-          if (const WarpPoint<T>& at = points[image * pixels + pixel]; at.row >= 0)
-            scatter_pixel(over, at, channels, first, end, dy + base + pixel * channels, dx + base);
+          std::fill(to + pixel * channels + first, to + pixel * channels + end, T(0));
+        for (std::int64_t point = 0; point < results; ++point)
+          if (const WarpPoint<T>& at = points[image * results + point]; at.row >= 0)
+            scatter_pixel(over, at, channels, first, end, from + point * channels, to);
       }
     } else {
 #pragma omp for schedule(static)
       for (std::int64_t plane = 0; plane < over.images * channels; ++plane) {
         std::fill_n(dx + plane * pixels, pixels, T(0));
-        for (std::int64_t pixel = 0; pixel < pixels; ++pixel)
-          if (const WarpPoint<T>& at = points[plane / channels * pixels + pixel]; at.row >= 0)
-            scatter_pixel(over, at, 1, 0, 1, dy + plane * pixels + pixel, dx + plane * pixels);
+        for (std::int64_t point = 0; point < results; ++point)
+          if (const WarpPoint<T>& at = points[plane / channels * results + point]; at.row >= 0)
+            scatter_pixel(over, at, 1, 0, 1, dy + plane * results + point, dx + plane * pixels);
       }
     }
   }
@@ -144,7 +150,7 @@ void warp_forward_on_cpu(Context& context, const Tensor& x, const Tensor& flow, 
 void warp_backward_on_cpu(Context& context, const Tensor& dy, const Tensor& flow, const WarpRules& rules,
                           Tensor&, Tensor& dx) {
   const WarpMaps over = detail::warp_maps("warp_backward", dx, flow, dy, rules);
-  const int threads = CpuBackend::threads_for(context, dx.count());
+  const int threads = CpuBackend::threads_for(context, std::max(dx.count(), dy.count()));
   dispatch_float(dy.dtype(), "warp_backward", [&]<class T>() {
     context.run([=, from = dy.data<T>(), moves = flow.data<T>(), to = dx.data<T>()] {
       scatter_gradients(threads, over, from, moves, to);

@@ -1,0 +1,10 @@
+#include "ops/common/points.hpp"
+#include "ops/cuda/cuda_backend.cuh"
+
+namespace banyan::ops {
+namespace {
+
+const DefinePoints<CudaBackend> define_points;
+
+}  // namespace
+}  // namespace banyan::ops
