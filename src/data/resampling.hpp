@@ -14,8 +14,9 @@ Image cut(const Record& record, const PixelBox& part);
 /// Every pixel is the one whose centre is nearest.
 void resize_nearest(const Image& from, int height, int width, Image& to);
 
-/// Pixel centres are at half-integers, border pixels repeated, values rounded to nearest. LINEAR, CUBIC
-/// (a = -0.75) and LANCZOS4 (8 x 8) do not smooth when downscaling; AREA is the mean over a pixel's area.
+/// Pixel centres are at half-integers, border pixels repeated. LINEAR is resize_bilinear(). Of the others
+/// values are rounded to nearest: CUBIC (a = -0.75) and LANCZOS4 (8 x 8) do not smooth when downscaling; AREA
+/// is the mean over a pixel's area.
 void resize_image(const Image& from, int height, int width, caffe::ResizeParameter::Interp_mode how,
                   Image& to);
 /// By CUBIC, one channel of floats, which are not rounded. `to`: new_height x new_width values.

@@ -311,21 +311,23 @@ bool fixes_scales(const caffe::NetParameter& net) {
                      [](const caffe::LayerParameter& layer) { return layer.type() == "RandBI"; });
 }
 
-/// Which layer makes the places that layer `reader` reads, a Remap; -1 for other layers, and where its
-/// storage is given.
-int maker_of_places(const caffe::NetParameter& net, int reader) {
+/// The layers that make the places that layer `reader` reads, a Remap, one after the other in place or in
+/// different phases; without those whose storage is given.
+std::vector<int> makers_of_places(const caffe::NetParameter& net, int reader) {
   const caffe::LayerParameter& remap = net.layer(reader);
-  if (remap.type() != "Remap" || remap.bottom_size() < 2) return -1;
-  int maker = reader - 1;
-  const auto makes = [&](const caffe::LayerParameter& layer) {
-    return std::find(layer.top().begin(), layer.top().end(), remap.bottom(1)) != layer.top().end();
-  };
-  while (maker >= 0 && !makes(net.layer(maker))) --maker;
-  return maker >= 0 && net.layer(maker).has_storage() ? -1 : maker;
+  std::vector<int> makers;
+  if (remap.type() != "Remap" || remap.bottom_size() < 2) return makers;
+  for (int i = 0; i < reader; ++i) {
+    const caffe::LayerParameter& layer = net.layer(i);
+    if (std::find(layer.top().begin(), layer.top().end(), remap.bottom(1)) != layer.top().end() &&
+        !layer.has_storage())
+      makers.push_back(i);
+  }
+  return makers;
 }
 bool remaps(const caffe::NetParameter& net) {
   for (int i = 0; i < net.layer_size(); ++i)
-    if (maker_of_places(net, i) >= 0) return true;
+    if (!makers_of_places(net, i).empty()) return true;
   return false;
 }
 
@@ -374,7 +376,7 @@ caffe::NetParameter upgrade_dialects(caffe::NetParameter net, const std::string&
   }
   // 16 bits would round columns from 256 on.
   for (int i = 0; i < net.layer_size(); ++i)
-    if (const int maker = maker_of_places(net, i); maker >= 0)
+    for (const int maker : makers_of_places(net, i))
       net.mutable_layer(maker)->set_storage(caffe::NetParameter::FULL);
   if (fixes_scales(net)) {
     log_info(origin +

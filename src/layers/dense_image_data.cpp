@@ -26,6 +26,8 @@ class DenseImageDataLayer : public SourceLayer {
     if (divisor < 1) refuse(field + ".label_divide_factor", cat("must be positive, not ", divisor));
     if (height > 0 && static_cast<std::uint32_t>(divisor) > std::min(height, width))
       refuse(field + ".label_divide_factor", cat("is ", divisor, ", more than new_height or new_width"));
+    if (height > 0 && (dense().crop_height() > height || dense().crop_width() > width))
+      refuse(field + ".crop_height", "and crop_width must not exceed new_height and new_width");
     Settings settings;
     settings.field = field;
     settings.batch_size = dense().batch_size();

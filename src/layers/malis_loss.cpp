@@ -91,11 +91,12 @@ class MalisLossLayer : public LossLayer {
       refuse("the true affinities ", quoted(inputs[1]->name), " are ", inputs[1]->shape.to_string(),
              "; expected ", predicted.to_string(), ", as ", quoted(inputs[0]->name), " is");
     if (parts.axes() < 3 || parts[0] != predicted[0] || parts[1] < 1 || parts[1] > 2 ||
-        parts.count(2) != predicted.count(2))
+        !std::equal(parts.dims().begin() + 2, parts.dims().end(), predicted.dims().begin() + 2,
+                    predicted.dims().end()))
       refuse("the parts ", quoted(inputs[2]->name), " are ", parts.to_string(),
              "; expected one channel, or two, with the pixels of ", predicted.to_string());
     const std::int64_t edges = predicted[1];
-    if (inputs.size() == 4 && inputs[3]->shape.count() != 3 * edges)
+    if (inputs.size() == 4 && (inputs[3]->shape.count() != 3 * edges || inputs[3]->shape.dim(-1) != 3))
       refuse("the edges ", quoted(inputs[3]->name), " are ", inputs[3]->shape.to_string(), "; expected ",
              edges, " x 3: steps along Z, Y and X");
     if (inputs.size() == 3 && (edges < 1 || edges > 3))
@@ -157,7 +158,8 @@ class MalisLossLayer : public LossLayer {
     }
     const std::vector<double> list = values_of(context, inputs[3]->data).values;
     for (std::size_t i = 0; i < list.size(); ++i) {
-      if (!(std::abs(list[i]) <= 1e9)) refuse("a step of an edge must be a number; found ", list[i]);
+      if (!(std::abs(list[i]) <= 1e9) || list[i] != std::trunc(list[i]))
+        refuse("a step of an edge must be a whole number; found ", list[i]);
       steps[i / 3][i % 3] = static_cast<std::int64_t>(list[i]);
     }
     return steps;

@@ -101,8 +101,8 @@ class LayerWatch {
     for (std::size_t slot = 0; slot < parameters.size(); ++slot) {
       const Parameter& parameter = parameters[slot];
       const Tensor& values = backward ? parameter.grad : parameter.value;
-      if (values.defined() ||
-          parameter.kind == ParameterKind::statistic)  // Caffe's statistics have gradients of zeros
+      // Caffe's statistics have gradients, of zeros, unless their lr_mult is 0 in the file.
+      if (values.defined() || (parameter.kind == ParameterKind::statistic && parameter.lr_mult != 0))
         LOG(INFO) << line_start(layer, backward) << ", param blob " << slot
                   << (backward ? " diff: " : " data: ") << (values.defined() ? mean_absolute(values) : 0);
     }

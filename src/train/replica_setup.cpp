@@ -91,7 +91,10 @@ void Replica::build_nets() {
   }
   std::function<bool()> print, print_tests;
   if (peers_->first() && run_.solver.debug_info) {
-    print = [this] { return display_ && display_->logs() && display_->is_turn(done_); };
+    print = [this] {  // the last loss is shown as the last iteration was
+      const std::int64_t shown = std::min<std::int64_t>(done_, run_.solver.max_iter - 1);
+      return display_ && display_->logs() && display_->is_turn(shown);
+    };
     print_tests = [] { return true; };
   }
   watch_layers(*net_, *context_, print, run_.options.check_nan);

@@ -200,6 +200,8 @@ TEST_F(DenseImageData, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal("label_divide_factor: 2", "crop_size: 4"), HasSubstr("goes without a crop"));
   EXPECT_THAT(refusal("label_divide_factor: 2", "crop_height: 4 crop_width: 4"),
               HasSubstr("goes without a crop"));
+  EXPECT_THAT(refusal("new_height: 6 new_width: 8 crop_height: 4 crop_width: 9"),
+              HasSubstr("crop_width must not exceed new_height and new_width"));
   EXPECT_THAT(refusal("new_height: 6"), HasSubstr("must set both of new_height and new_width"));
   EXPECT_THAT(refusal("new_height: 6 new_width: 40000"), HasSubstr("of at most 32768"));
   EXPECT_THAT(refusal("crop_height: 4"), HasSubstr("must set both of crop_height and crop_width"));

@@ -7,6 +7,7 @@
 
 #include "banyan/base/error.hpp"
 #include "train/part_bench.hpp"
+#include "train/promise_cases.hpp"
 
 namespace banyan {
 namespace {
@@ -43,7 +44,7 @@ std::string scaled_net(const std::string& in, bool learning, const std::string& 
 std::string failure_of(const std::string& text) {
   PartBench bench;
   const auto net = bench.net(text, Phase::train, DType::f32);
-  watch_layers(*net, bench.context, false, true);
+  watch_layers(*net, bench.context, {}, true);
   Pass pass = bench.pass();
   try {
     net->zero_gradients();
@@ -81,7 +82,8 @@ TEST(LayerWatch, PrintsAScaleThatANormalizationRuns) {
     SCOPED_TRACE(learning);
     PartBench bench;
     const auto net = bench.net(scaled_net("2", learning, "1"));
-    watch_layers(*net, bench.context, true, false);
+    watch_layers(
+        *net, bench.context, [] { return true; }, false);
     Pass pass = bench.pass();
     const LoggedLines log;
     for (const int passes : {1, 2}) {  // whose gradients add up
@@ -104,7 +106,8 @@ TEST(LayerWatch, PrintsAScaleThatANormalizationRuns) {
 TEST(LayerWatch, PrintsMeanAbsoluteValues) {
   PartBench bench;
   const auto net = bench.net(net_with("2", "-3", "1"));
-  watch_layers(*net, bench.context, true, false);
+  watch_layers(
+      *net, bench.context, [] { return true; }, false);
   Pass pass = bench.pass();
   const LoggedLines log;
   net->zero_gradients();
@@ -120,6 +123,27 @@ TEST(LayerWatch, PrintsMeanAbsoluteValues) {
   EXPECT_EQ(std::count_if(log.lines.begin(), log.lines.end(),
                           [](const auto& line) { return line.find("All net params") != std::string::npos; }),
             1);
+}
+
+/// In training where display shows an iteration, and of every pass of it; in tests always.
+TEST(LayerWatch, PrintsWhenCaffeDoes) {
+  for (const int display : {0, 2}) {
+    SCOPED_TRACE(display);
+    const TrainingFolder folder;
+    TrainingCase what{kSolver, data_layer() + kBody + classifier()};
+    what.iterations = 4;
+    what.solver += "debug_info: true iter_size: 2 test_iter: 1 test_interval: 2 ";
+    TrainOptions options = options_of(what, folder, 1);
+    options.solver.display = display;
+    const LoggedLines log;
+    train(options);
+    const auto lines_with = [&](const std::string& text) {
+      return std::count_if(log.lines.begin(), log.lines.end(),
+                           [&](const std::string& line) { return line.find(text) != std::string::npos; });
+    };
+    EXPECT_EQ(lines_with("All net params"), display > 0 ? 4 : 0);  // iterations 0 and 2, two passes each
+    EXPECT_EQ(lines_with("[Forward] Layer ip, top blob ip"), (display > 0 ? 4 : 0) + 3);  // tests at 0, 2, 4
+  }
 }
 
 }  // namespace

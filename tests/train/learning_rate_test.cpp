@@ -114,6 +114,17 @@ TEST(LearningRate, CurrentStepSurvivesASnapshot) {
   EXPECT_EQ(after.rate(5), before.rate(5));
 }
 
+/// As Caffe saves it, though only multistep reads it again.
+TEST(LearningRate, StepsAreSaved) {
+  auto solver = solver_with("step");
+  solver.set_stepsize(3);
+  LearningRate rate = rate_of(solver);
+  for (int i = 0; i < 8; ++i) rate.rate(i);
+  caffe::SolverState state;
+  rate.save(state);
+  EXPECT_EQ(state.current_step(), 2);
+}
+
 TEST(LearningRate, PlateauStepsWithoutNewMinimum) {
   auto solver = solver_with("plateau");
   solver.add_plateau_winsize(3);

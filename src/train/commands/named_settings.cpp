@@ -209,6 +209,11 @@ bool RefusedSettings::mend_again(pb::Message& layer, const std::string& refusal)
 }
 
 bool is_about_missing(const caffe::LayerParameter& layer, const std::string& refusal) {
+  // Not about shapes, which name settings, too.
+  constexpr const char* kSays[] = {"missing", " given", "must be"};
+  if (std::none_of(std::begin(kSays), std::end(kSays),
+                   [&](const char* text) { return refusal.find(text) != std::string::npos; }))
+    return false;
   const Said said = read(refusal);
   caffe::LayerParameter copy = layer;
   for (const Setting& setting : settings_in(copy))
