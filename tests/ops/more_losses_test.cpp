@@ -288,7 +288,9 @@ TEST_P(MoreLosses, OfDistances) {
       for (std::size_t s = 0; s < near.size(); ++s) {
         const double d = std::sqrt(near[s]), missing = std::max(0.0, margin - (legacy ? near[s] : d));
         loss += similar[s] == 1 ? near[s] / 2 : legacy ? missing / 2 : missing * missing / 2;
-        expected.push_back(similar[s] == 1 ? 1 : legacy ? (missing > 0 ? -1 : 0) : -missing / d);
+        expected.push_back(similar[s] == 1 ? 1
+                           : legacy        ? (missing > 0 ? -1 : 0)
+                                           : -missing / (d + 1e-4));  // as Caffe
       }
       ops::contrastive_loss(context(), squares, flags, {margin, legacy}, factors, partial);
       expect_loss(loss, expected);
