@@ -116,4 +116,26 @@ void run_replicas(MeetingPoint& point, Body body) {
   for (std::thread& thread : threads) thread.join();
 }
 
+/// Where the shares of a batch of 5 begin on three devices, the second of which has no sample.
+inline constexpr std::int64_t kFirsts[] = {0, 2, 2, 5};
+
+/// What run(bench, first sample, number of samples) returns on each of those devices; shapes(number of
+/// samples) are the inputs'.
+template <class Run, class Shapes>
+auto run_shares(const std::string& text, int outputs, const Shapes& shapes, const Run& run) {
+  MeetingPoint point(3);
+  std::vector<std::invoke_result_t<Run, Bench&, std::int64_t, std::int64_t>> parts(3);
+  run_replicas(point, [&](int rank) {
+    BenchOptions options;
+    options.rank = rank;
+    options.devices = 3;
+    const std::int64_t batch = kFirsts[rank + 1] - kFirsts[rank];
+    Bench bench(text, shapes(batch), outputs, options);
+    FakeExchange exchange(point, rank);
+    bench.pass.exchange = &exchange;
+    parts[static_cast<std::size_t>(rank)] = run(bench, kFirsts[rank], batch);
+  });
+  return parts;
+}
+
 }  // namespace banyan::testing

@@ -188,19 +188,7 @@ TEST(MalisLoss, OfNDevicesIsThatOfOne) {
   };
   Bench alone("type: 'MalisLoss'", shapes(total), 1);
   const Part whole = compute(alone, 0, total);
-  const std::int64_t firsts[] = {0, 2, 2, total};
-  MeetingPoint point(3);
-  std::vector<Part> parts(3);
-  run_replicas(point, [&](int rank) {
-    BenchOptions options;
-    options.rank = rank;
-    options.devices = 3;
-    const std::int64_t batch = firsts[rank + 1] - firsts[rank];
-    Bench bench("type: 'MalisLoss'", shapes(batch), 1, options);
-    FakeExchange exchange(point, rank);
-    bench.pass.exchange = &exchange;
-    parts[static_cast<std::size_t>(rank)] = compute(bench, firsts[rank], batch);
-  });
+  const std::vector<Part> parts = run_shares("type: 'MalisLoss'", 1, shapes, compute);
   EXPECT_NEAR(parts[0].loss[0] + parts[1].loss[0] + parts[2].loss[0], whole.loss[0], 1e-14);
   Values gradient;
   for (const Part& part : parts) gradient.insert(gradient.end(), part.gradient.begin(), part.gradient.end());

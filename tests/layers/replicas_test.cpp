@@ -326,25 +326,16 @@ TEST(GeneralContrastiveLoss, ShowsSharesOfTheMeansOfAllDevices) {
         0, Values(distances.begin() + first * classes, distances.begin() + (first + batch) * classes));
     bench.set_input(1, Values(labels.begin() + first, labels.begin() + first + batch));
     bench.forward();
+    EXPECT_EQ(bench.layer().traits().shares, 2);
     return bench.output(1);
   };
+  const auto shapes = [&](std::int64_t batch) {
+    return std::vector<Shape>{Shape{batch, classes}, Shape{batch}};
+  };
   const std::string text = "type: 'GeneralContrastiveLoss'";
-  Bench alone(text, {Shape{total, classes}, Shape{total}}, 2);
+  Bench alone(text, shapes(total), 2);
   const Values whole = run(alone, 0, total);
-  const std::int64_t firsts[] = {0, 2, 2, total};
-  MeetingPoint point(3);
-  std::vector<Values> parts(3);
-  run_replicas(point, [&](int rank) {
-    BenchOptions options;
-    options.rank = rank;
-    options.devices = 3;
-    const std::int64_t batch = firsts[rank + 1] - firsts[rank];
-    Bench bench(text, {Shape{batch, classes}, Shape{batch}}, 2, options);
-    FakeExchange exchange(point, rank);
-    bench.pass.exchange = &exchange;
-    EXPECT_EQ(bench.layer().traits().shares, 2);
-    parts[static_cast<std::size_t>(rank)] = run(bench, firsts[rank], batch);
-  });
+  const std::vector<Values> parts = run_shares(text, 2, shapes, run);
   for (std::size_t i = 0; i < 2; ++i)
     EXPECT_NEAR(parts[0][i] + parts[1][i] + parts[2][i], whole[i], kTolerance);
 }
@@ -368,26 +359,17 @@ TEST(CtcLoss, OfNDevicesIsThatOfOne) {
     bench.backward(Values{0.7});
     return Part{bench.output(), bench.input_gradient()};
   };
-  Bench alone(text, {Shape{4, total, 3}, Shape{total, 2}}, 1);
+  const auto shapes = [](std::int64_t batch) {
+    return std::vector<Shape>{Shape{4, batch, 3}, Shape{batch, 2}};
+  };
+  Bench alone(text, shapes(total), 1);
   const Part whole = run(alone, 0, total);
-  const std::int64_t firsts[] = {0, 2, 2, total};
-  MeetingPoint point(3);
-  std::vector<Part> parts(3);
-  run_replicas(point, [&](int rank) {
-    BenchOptions options;
-    options.rank = rank;
-    options.devices = 3;
-    const std::int64_t batch = firsts[rank + 1] - firsts[rank];
-    Bench bench(text, {Shape{4, batch, 3}, Shape{batch, 2}}, 1, options);
-    FakeExchange exchange(point, rank);
-    bench.pass.exchange = &exchange;
-    parts[static_cast<std::size_t>(rank)] = run(bench, firsts[rank], batch);
-  });
+  const std::vector<Part> parts = run_shares(text, 1, shapes, run);
   EXPECT_NEAR(parts[0].loss[0] + parts[1].loss[0] + parts[2].loss[0], whole.loss[0], kTolerance);
   Values gradient;
   for (std::int64_t t = 0; t < 4; ++t)
     for (int rank = 0; rank < 3; ++rank) {
-      const std::int64_t row = 3 * (firsts[rank + 1] - firsts[rank]);
+      const std::int64_t row = 3 * (kFirsts[rank + 1] - kFirsts[rank]);
       const auto from = parts[static_cast<std::size_t>(rank)].gradient.begin() + t * row;
       gradient.insert(gradient.end(), from, from + row);
     }

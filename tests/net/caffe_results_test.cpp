@@ -128,6 +128,14 @@ void expect_close(const std::vector<Recorded>& results,
   }
 }
 
+void feed(const Entry& entry,
+          const std::function<void(const std::string&, const std::vector<double>&)>& set) {
+  for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
+    const Made& input = entry.inputs[i];
+    set(input.name, made_values(input.kind, input.count(), static_cast<std::uint32_t>(i)));
+  }
+}
+
 std::string shape_text(const Shape& shape) {
   std::string text;
   for (const std::int64_t dim : shape.dims()) text += (text.empty() ? "" : "x") + std::to_string(dim);
@@ -161,10 +169,8 @@ void compare_net(const Entry& entry, bool all) {
   if (all) options.reuse_memory = options.fuse = options.fuse_scale = false;
   const auto net = bench.make(entry.text, options);
   set_parameters<T>(bench.context, *net);
-  for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
-    const Made& input = entry.inputs[i];
-    net->set_input(input.name, made_values(input.kind, input.count(), static_cast<std::uint32_t>(i)));
-  }
+  feed(entry,
+       [&](const std::string& name, const std::vector<double>& values) { net->set_input(name, values); });
   bench.pass.update_statistics = true;
   net->zero_gradients();
   net->forward(bench.pass);
@@ -182,6 +188,7 @@ void compare_net(const Entry& entry, bool all) {
       const LearnableParameter* parameter = find(*net, recorded.name);
       EXPECT_NE(parameter, nullptr) << recorded.name;
       if (parameter == nullptr) return {};
+      EXPECT_EQ(shape_text(parameter->value.shape()), recorded.shape) << recorded.name;
       tensor = recorded.kind == "stat" ? &parameter->value : &parameter->grad;
     }
     EXPECT_TRUE(tensor->defined() || !all || recorded.norm == 0 || !net->graph().trains)
@@ -237,11 +244,9 @@ TEST(CaffeResults, AreThoseOfSolvers) {
     options.pinning = Pinning::off;
     try {
       Session session(options);
-      for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
-        const Made& input = entry.inputs[i];
-        session.set_input(input.name, made_values(input.kind, input.count(), static_cast<std::uint32_t>(i)),
-                          0);
-      }
+      feed(entry, [&](const std::string& name, const std::vector<double>& values) {
+        session.set_input(name, values);
+      });
       std::set<std::string> normalizations;
       for (const caffe::LayerParameter& layer : solver.net_param().layer())
         if (layer.type() == "BatchNorm") normalizations.insert(layer.name());

@@ -18,12 +18,22 @@ struct PointPlace {
   T down, right;                    ///< of the way to the next ones
 };
 
+/// Some channels of a point or of an image.
+struct ChannelRun {
+  std::int64_t number, begin, end;
+};
+
 template <class T>
 struct PointMaps {
   std::int64_t images, height, width;
   Planes planes;
   T rate, padding;
 
+  /// The i-th of all runs of `length` channels.
+  BANYAN_HOST_DEVICE ChannelRun channels(std::int64_t i, std::int64_t length) const {
+    const std::int64_t all = planes.channels, runs = (all + length - 1) / length, begin = i % runs * length;
+    return {i / runs, begin, begin + length < all ? begin + length : all};
+  }
   BANYAN_HOST_DEVICE std::int64_t pixels() const { return height * width; }
   BANYAN_HOST_DEVICE PointPlace<T> place(const T* point) const {
     const auto scaled = [this](T at) {
@@ -47,9 +57,7 @@ struct ReadPoints {
   const T *x, *points;
   T* y;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t channels = over.planes.channels, runs = (channels + run - 1) / run;
-    const std::int64_t point = i / runs, begin = i % runs * run;
-    const std::int64_t end = begin + run < channels ? begin + run : channels;
+    const auto [point, begin, end] = over.channels(i, run);
     const PointPlace<T> at = over.place(points + 3 * point);
     T* const to = y + point * length + first;
     if (at.image < 0) {
@@ -77,9 +85,8 @@ struct AddAtPoints {
   const T *dy, *points;
   T* dx;
   BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t channels = over.planes.channels, runs = (channels + run - 1) / run;
-    const std::int64_t image = i / runs, begin = i % runs * run;
-    const std::int64_t end = begin + run < channels ? begin + run : channels;
+    const ChannelRun of = over.channels(i, run);
+    const std::int64_t image = of.number;
     const std::int64_t step = over.planes.step(), next = over.planes.next(over.pixels());
     for (std::int64_t point = 0; point < count; ++point) {
       const PointPlace<T> at = over.place(points + 3 * point);
@@ -88,7 +95,7 @@ struct AddAtPoints {
       T* const corner =
           dx + over.planes.base({image, 0, 0, 0}, over.pixels()) + (at.row * over.width + at.column) * step;
       const auto add = [&](std::int64_t offset, T share) {
-        for (std::int64_t c = begin; c < end; ++c) corner[offset + c * next] += share * gradient[c];
+        for (std::int64_t c = of.begin; c < of.end; ++c) corner[offset + c * next] += share * gradient[c];
       };
       add(0, (T(1) - at.down) * (T(1) - at.right));
       if (at.right > T(0)) add(step, (T(1) - at.down) * at.right);

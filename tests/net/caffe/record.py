@@ -351,18 +351,9 @@ def drawn_solver(seed):
 def fill(net, inputs):
     for phase, (name, kind, shape) in enumerate(inputs):
         net.blobs[name].data[...] = made_values(kind, int(np.prod(shape)) if shape else 1, phase).reshape(shape)
-    named = set()
-    parameter = net.parsed
-    for layer in parameter.layer:
-        if layer.name not in net.params:
-            continue
-        for slot, blob in enumerate(net.params[layer.name]):
-            name = layer.param[slot].name if slot < len(layer.param) else ""
-            if name and name in named:
-                continue
-            named.add(name)
-            phase = 100 * int(layer.name[1:]) + slot
-            blob.data[...] = parameter_values(layer.type, slot, list(blob.data.shape), phase).reshape(blob.data.shape)
+    for layer, slot, blob in own_parameters(net):
+        phase = 100 * int(layer.name[1:]) + slot
+        blob.data[...] = parameter_values(layer.type, slot, list(blob.data.shape), phase).reshape(blob.data.shape)
 
 
 def line(kind, name, values):
@@ -380,13 +371,14 @@ class Parsed:
         self.parsed = text_format.Parse(text, caffe_pb2.NetParameter())
 
 
-def shown_parameters(net, of):
+def own_parameters(net):
+    """Layer, slot and blob of each parameter, of shared ones the first."""
     named = set()
     for layer in net.parsed.layer:
         for slot, blob in enumerate(net.params[layer.name] if layer.name in net.params else []):
             name = layer.param[slot].name if slot < len(layer.param) else ""
             if not name or name not in named:
-                yield layer, slot, of(blob)
+                yield layer, slot, blob
             named.add(name)
 
 
@@ -414,12 +406,12 @@ def record_net(seed, folder):
             lines.append(line("blob", name, blob.data))
         if drawing.force and name not in in_place and name not in shares and name not in fixed:
             lines.append(line("diff", name, blob.diff))
-    for layer, slot, values in shown_parameters(net, lambda blob: blob.diff.copy()):
+    for layer, slot, blob in own_parameters(net):
         if layer.type != "BatchNorm":
-            lines.append(line("grad", "%s/%d" % (layer.name, slot), values))
-    for layer, slot, values in shown_parameters(net, lambda blob: blob.data.copy()):
+            lines.append(line("grad", "%s/%d" % (layer.name, slot), blob.diff))
+    for layer, slot, blob in own_parameters(net):
         if layer.type == "BatchNorm":
-            lines.append(line("stat", "%s/%d" % (layer.name, slot), values))
+            lines.append(line("stat", "%s/%d" % (layer.name, slot), blob.data))
     return lines + ["end"]
 
 
@@ -443,8 +435,8 @@ def record_solver(seed, folder):
         solver.step(1)
         losses.append(float(net.blobs[loss].data))
     lines.append(line("loss", loss, losses))
-    for layer, slot, values in shown_parameters(net, lambda blob: blob.data.copy()):
-        lines.append(line("param", "%s/%d" % (layer.name, slot), values))
+    for layer, slot, blob in own_parameters(net):
+        lines.append(line("param", "%s/%d" % (layer.name, slot), blob.data))
     return lines + ["end"]
 
 
