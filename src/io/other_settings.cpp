@@ -24,6 +24,9 @@ constexpr OtherField kOtherFields[] = {
     {"DropoutParameter", "scale_test",
      "no description says what the branch that has it computes; scale_train: false (BVLC's opencl branch) "
      "multiplies tests by 1 - dropout_ratio in place of training by its inverse"},
+    {"LayerParameter", "dice_coef_loss_param",
+     "it is of jolibrain's Caffe, whose DiceCoefLoss weighs classes; here the type is HolmesShuan's, of all "
+     "values of a sample alike, and has no settings of its own"},
     {"LinearTransformParameter", "scale_file", "no version of ctensmeyer's Caffe reads it"},
     {"LinearTransformParameter", "shift_file", "no version of ctensmeyer's Caffe reads it"},
     {"ProbImageTransformParameter", "channel_params", "no version of ctensmeyer's Caffe reads it"},

@@ -3,6 +3,11 @@
 // N, N being the number of pairs over all devices. Inputs: vectors, vectors, and per pair whether they are
 // similar (1) or not (0), or two labels (caffe-windows), whose whole parts are equal for similar pairs. The
 // vectors get gradients; that of a dissimilar pair is divided by d + 1e-4 in place of d, as Caffe's is.
+//
+// DoubleMarginContrastiveLoss has two margins: max(d - margin_gen, 0)^2 for similar pairs, max(margin_imp -
+// d, 0)^2 for others, both with a gradient divided by d + 1e-4.
+#include <cmath>
+
 #include "banyan/layers/loss.hpp"
 #include "banyan/ops/distance_loss.hpp"
 
@@ -18,7 +23,20 @@ class ContrastiveLossLayer : public LossLayer {
                    .differentiable_inputs = 2,
                    .meets = Meets::forward}),
         margin_{parameter.contrastive_loss_param().margin(),
-                parameter.contrastive_loss_param().legacy_version()} {}
+                parameter.contrastive_loss_param().legacy_version()} {
+    if (type() != "DoubleMarginContrastiveLoss") return;
+    traits_.arity.max_inputs = 3;
+    margin_ = {two_margins().margin_imp(), false, two_margins().margin_gen()};
+  }
+
+  void read_settings() override {
+    if (type() != "DoubleMarginContrastiveLoss") return;
+    const auto& s = two_margins();
+    if (!s.has_margin_gen() || !s.has_margin_imp()) refuse("needs margin_gen and margin_imp");
+    if (!(s.margin_gen() >= 0) || !std::isfinite(s.margin_gen()) || !std::isfinite(s.margin_imp()))
+      refuse("margin_gen must not be negative, and both margins finite; found ", s.margin_gen(), " and ",
+             s.margin_imp());
+  }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &a = inputs[0]->shape, &b = inputs[1]->shape;
@@ -54,6 +72,10 @@ class ContrastiveLossLayer : public LossLayer {
   }
 
  private:
+  const caffe::DoubleMarginContrastiveLossParameter& two_margins() const {
+    return parameter_.double_margin_contrastive_loss_param();
+  }
+
   ops::PairMargin margin_;
   Tensor squares_, factors_;
   Tensor similar_;  ///< of two labels
@@ -64,6 +86,12 @@ const RegisterLayer<ContrastiveLossLayer> registered_contrastive_loss(
                         .message = "contrastive_loss_param",
                         .examples = {"", "margin: 3", "margin: 3 legacy_version: true"},
                         .inputs = {{4}, {4}, {}}});
+const RegisterLayer<ContrastiveLossLayer> registered_double_margin_contrastive_loss(
+    "DoubleMarginContrastiveLoss",
+    {.about = "pulls similar pairs of vectors to one distance, pushes others to another",
+     .message = "double_margin_contrastive_loss_param",
+     .examples = {"margin_gen: 0.5 margin_imp: 3"},
+     .inputs = {{4}, {4}, {}}});
 
 }  // namespace
 }  // namespace banyan

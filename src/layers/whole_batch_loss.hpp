@@ -1,4 +1,4 @@
-// What losses have in common that compare the samples of a batch with each other.
+// What layers have in common that compare the samples of a batch with each other (losses), or remember them.
 #pragma once
 
 #include <utility>

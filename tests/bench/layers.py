@@ -937,6 +937,29 @@ CASES = {
     "ContrastiveLoss": Case(
         {"a": ((128, 256), small), "b": ((128, 256), small), "y": ((128,), zero_or_one)}, "ContrastiveLoss", constant=("y",)
     ),
+    "DoubleMarginContrastiveLoss": Case(
+        {"a": ((128, 256), small), "b": ((128, 256), small), "y": ((128,), zero_or_one)},
+        "DoubleMarginContrastiveLoss double_margin_contrastive_loss_param { margin_gen: 0.1 margin_imp: 1 }",
+        constant=("y",),
+    ),
+    "LiftedStructSimilaritySoftmaxLoss": Case(  # of Deep-Metric-Learning-CVPR16
+        {"x": ((128, 64), signed), "y": ((128,), below(64))}, "LiftedStructSimilaritySoftmaxLoss", constant=("y",)
+    ),
+    "CORALLoss": Case({"x": ((128, 31), signed), "y": ((128, 31), signed)}, "CORALLoss"),  # of Office31
+    "DiceCoefLoss": Case({"x": ((4, 1, 256, 256), positive), "y": ((4, 1, 256, 256), zero_or_one)}, "DiceCoefLoss"),
+    "CosineLoss": Case({"x": ((8, 64, 56, 56), signed), "y": ((8, 64, 56, 56), signed)}, "CosineLoss"),
+    "LabeledMatching": Case(  # of person_search
+        {"x": ((256, 256), small), "y": ((256,), below(5532))},
+        "LabeledMatching labeled_matching_param { num_classes: 5532 }",
+        constant=("y",),
+        agrees=False,  # the table moves
+    ),
+    "UnlabeledMatching": Case(
+        {"x": ((256, 256), small), "y": ((256,), below(5532))},
+        "UnlabeledMatching unlabeled_matching_param { queue_size: 5000 }",
+        constant=("y",),
+        agrees=False,
+    ),
     "TripletLoss": Case(
         {name: ((128, 256), small) for name in ("anchor", "near", "far")}, "TripletLoss triplet_loss_param { margin: 0.2 }"
     ),

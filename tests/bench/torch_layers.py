@@ -591,6 +591,51 @@ def contrastive_loss(t):
     return run
 
 
+def double_margin_contrastive_loss(t):
+    def run():
+        distance = (t["a"] - t["b"]).norm(dim=1)
+        return (t["y"] * F.relu(distance - 0.1) ** 2 + (1 - t["y"]) * F.relu(1 - distance) ** 2).sum() / 2 / len(t["y"])
+
+    return run
+
+
+def lifted_structure_loss(t):
+    same = t["y"][:, None] == t["y"][None]
+    first, second = torch.triu(same, 1).nonzero(as_tuple=True)
+
+    def run():
+        products = t["x"] @ t["x"].T
+        squares = products.diagonal()
+        distances = (squares[:, None] + squares[None] - 2 * products).clamp(min=1e-12).sqrt()
+        others = torch.logsumexp((1 - distances).masked_fill(same, -torch.inf), 1)
+        values = torch.logaddexp(others[first], others[second]) + distances[first, second]
+        return F.relu(values).square().mean() / 2
+
+    return run
+
+
+def coral_loss(t):
+    return lambda: (t["x"].T.cov() - t["y"].T.cov()).square().mean() / 4
+
+
+def dice_coef_loss(t):
+    def run():
+        x, y = t["x"].flatten(1), t["y"].flatten(1)
+        return (1 - (2 * (x * y).sum(1) + 1) / ((x * x).sum(1) + (y * y).sum(1) + 1)).sum()
+
+    return run
+
+
+def matching(rows):
+    """The scores, without what the memory becomes."""
+
+    def make(t):
+        memory = torch.zeros(rows, t["x"].shape[1])
+        return lambda: t["x"] @ memory.T
+
+    return make
+
+
 def triplet_loss(t):
     def run():
         near, far = (sums_per_sample((t["anchor"] - t[name]) ** 2) for name in ("near", "far"))
@@ -872,6 +917,13 @@ CASES = {
     "MultinomialLogisticLoss": lambda t: lambda: F.nll_loss(t["x"].log(), t["y"].long()),
     "InfogainLoss": infogain_loss,
     "ContrastiveLoss": contrastive_loss,
+    "DoubleMarginContrastiveLoss": double_margin_contrastive_loss,
+    "LiftedStructSimilaritySoftmaxLoss": lifted_structure_loss,
+    "CORALLoss": coral_loss,
+    "DiceCoefLoss": dice_coef_loss,
+    "CosineLoss": lambda t: lambda: (1 - F.cosine_similarity(t["x"], t["y"])).mean(),
+    "LabeledMatching": matching(5532),
+    "UnlabeledMatching": matching(5000),
     "TripletLoss": triplet_loss,
     "TripletLoss sets": triplet_sets_loss,
     "RankHardLoss": rank_hard_loss,

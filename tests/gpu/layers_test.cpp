@@ -174,6 +174,31 @@ TEST(GpuFloWriter, WritesWhatTheGpuHolds) {
   std::remove(file.c_str());
 }
 
+/// What they remember: the cases of other layers leave no trace.
+TEST(GpuOnlineMatching, MovesItsTableAndItsQueue) {
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
+  BenchOptions options;
+  options.kind = DeviceKind::cuda;
+  Bench labeled("type: 'LabeledMatching' labeled_matching_param { num_classes: 3 momentum: 0.25 }",
+                {Shape{4, 2}, Shape{4}}, 2, options);
+  labeled.set_parameter(0, {1, 0, 0, 1, 2, 2});
+  labeled.set_parameter(1, {5, 5, 5});
+  labeled.set_input(0, {1, 2, 3, 4, 5, 6, 7, 8});
+  labeled.set_input(1, {1, 3, 1, -1});
+  labeled.forward();
+  EXPECT_EQ(labeled.parameter(0), (Values{1, 0, 3.9375, 4.9375, 2, 2}));
+  EXPECT_EQ(labeled.parameter(1), (Values{6, 0, 6}));
+  Bench unlabeled("type: 'UnlabeledMatching' unlabeled_matching_param { queue_size: 3 }",
+                  {Shape{7, 1}, Shape{7}}, 1, options);
+  unlabeled.set_parameter(0, {10, 20, 30});
+  unlabeled.set_parameter(1, {2});
+  unlabeled.set_input(0, {1, 2, 3, 4, 5, 6, 7});
+  unlabeled.set_input(1, {-1, 0, -1, 5, -1, -1, -1});
+  unlabeled.forward();
+  EXPECT_EQ(unlabeled.parameter(0), (Values{7, 5, 6}));
+  EXPECT_EQ(unlabeled.parameter(1), Values{1});
+}
+
 /// A new type needs an example (LayerInfo), a case, or a test on GPUs of its own.
 TEST(GpuLayerTypes, AreTested) {
   std::set<std::string> tested{

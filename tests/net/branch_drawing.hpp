@@ -84,6 +84,8 @@ class BranchDrawing : public DetectorDrawing {
         {&BranchDrawing::add_difference_loss},
         {&BranchDrawing::add_image_loss},
         {&BranchDrawing::add_entropy_loss},
+        {&BranchDrawing::add_similarity_loss},
+        {&BranchDrawing::add_matching, true},
         {&BranchDrawing::add_center_loss, true},
         {&BranchDrawing::add_parts, true},
         {&BranchDrawing::add_distances_to_batch, false, true},
@@ -675,13 +677,19 @@ class BranchDrawing : public DetectorDrawing {
   /// Of all samples of the batch together.
   void add_batch_loss(std::size_t) {
     const std::size_t first = scores();
-    switch (below(allowed_.kinks ? 4 : 1)) {
+    switch (below(allowed_.kinks ? 6 : 2)) {
       case 0:
         return add_loss_layer("XCovLoss", "", {first, vector_of(pick(), 4)});
       case 1:
+        return add_loss_layer("CORALLoss", "", {first, scores()});
+      case 2:
+        return add_loss_layer("LiftedStructSimilaritySoftmaxLoss",
+                              one_of("", "lifted_struct_sim_softmax_loss_param { margin: 2 }"), {first},
+                              {"label"});
+      case 3:
         return add_loss_layer("MMDLoss", one_of("", "mmd_param { kernel_num: 2 kernel_mul: 3 }"),
                               {first, scores()});
-      case 2: {
+      case 4: {
         const std::size_t second = scores();
         const std::size_t shares = add({"Softmax", "", {scores()}}, {5, 0, 0});
         const std::size_t others = add({"Softmax", "", {scores()}}, {5, 0, 0});
@@ -703,6 +711,38 @@ class BranchDrawing : public DetectorDrawing {
                    "rank_param { pair_size: 2 neg_num: 2 hard_ratio: 0.5 rand_ratio: 0.5 }"),
             {first}, {"label"});
     }
+  }
+  void add_similarity_loss(std::size_t from) {
+    if (allowed_.kinks && below(3) == 0) {
+      const std::size_t first = scores();
+      return add_loss_layer("DoubleMarginContrastiveLoss",
+                            "double_margin_contrastive_loss_param { margin_gen: 0.5 margin_imp: 3 }",
+                            {first, scores()}, {"flag"});
+    }
+    if (below(2) == 0) {
+      const std::size_t first = below(2) == 0 ? scores() : from;
+      return add_loss_layer("DiceCoefLoss", one_of("", "loss_param { normalization: BATCH_SIZE }"),
+                            {first, like(first)});
+    }
+    const std::size_t first = scores();
+    add_loss_layer("CosineLoss",
+                   cat("loss_param { ", normalization(), " } ", one_of("", "cosine_loss_param { axis: -1 }")),
+                   {first, scores()});
+  }
+  /// With a remembered sample of each class, and with those of no class.
+  void add_matching(std::size_t) {
+    const std::size_t from = scores();
+    const std::size_t labels = add_unreadable({"Power", "power_param { shift: -1 }", {}, {"label"}});
+    const std::size_t labeled = add_unreadable({"LabeledMatching",
+                                                cat("labeled_matching_param { num_classes: 3 momentum: 0.5 }",
+                                                    one_of("", " param { lr_mult: 0 } param { lr_mult: 0 }")),
+                                                {from, labels},
+                                                {},
+                                                2});
+    const std::size_t unlabeled =
+        add_unreadable({"UnlabeledMatching", "unlabeled_matching_param { queue_size: 3 }", {from, labels}});
+    const std::size_t both = add_unreadable({"Concat", "", {labeled, unlabeled}});
+    add_loss_layer("SoftmaxWithLoss", "loss_param { ignore_label: -1 }", {both, labeled + 1});
   }
   void add_difference_loss(std::size_t from) {
     if (below(3) == 0) {

@@ -10,11 +10,13 @@ namespace banyan::ops {
 inline constinit Operator<void(const Tensor& a, const Tensor& b, Tensor& squares)> squared_distances{
     "squared_distances"};
 /// The loss of a pair of vectors, by their squared distance: half of it where `similar` says so (any number
-/// of size 1 or more), otherwise max(margin - distance, 0)^2 / 2, or max(margin - squared distance, 0) / 2 if
-/// `legacy`. partial[0]: the sum. factors[n]: see pair_backward.
+/// of size 1 or more), or max(distance - near, 0)^2 / 2 with a `near` above 0; otherwise max(margin -
+/// distance, 0)^2 / 2, or max(margin - squared distance, 0) / 2 if `legacy`. partial[0]: the sum. factors[n]:
+/// see pair_backward.
 struct PairMargin {
   double margin = 1;
   bool legacy = false;
+  double near = 0;
 };
 inline constinit Operator<void(const Tensor& squares, const Tensor& similar, const PairMargin& margin,
                                Tensor& factors, Tensor& partial)>

@@ -34,8 +34,10 @@ struct ContrastiveLoss : HalfLossSum {
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t n, std::int64_t) const {
     const double square = squares[n];
     if (similar[n] >= T(1) || similar[n] <= T(-1)) {
-      s.sum += square;
-      factors[n] = 1;
+      const double distance = std::sqrt(square), excess = distance - margin.near;
+      const double counted = excess < 0 ? 0 : excess;
+      s.sum += margin.near > 0 ? counted * counted : square;
+      factors[n] = margin.near > 0 ? counted / (distance + 1e-4) : 1;
       return;
     }
     const double distance = margin.legacy ? square : std::sqrt(square);
