@@ -104,8 +104,15 @@ int run(const std::vector<const char*>& words, const Descriptor& in, const Descr
   ::posix_spawn_file_actions_adddup2(&actions, in.number(), STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, out.number(), STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, error.number(), STDERR_FILENO);
+  posix_spawnattr_t attributes;  // this thread may take no signals; the program does
+  ::posix_spawnattr_init(&attributes);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigmask(&attributes, &none);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
   pid_t child = 0;
-  const int failed = ::posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  const int failed = ::posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) return -1;
   const auto end = std::chrono::steady_clock::now() + kPatience;

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "banyan/observe/panel.hpp"
+#include "base/signal_thread.hpp"
 
 namespace banyan {
 
@@ -39,6 +40,7 @@ void on_signal(int number) {
 
 void install_signals(SignalEffect sigint, SignalEffect sighup, SignalFlags& flags) {
   static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
+  leave_signals_to_one_thread();
   requests = &flags;
   effect_of_sigint = sigint;
   effect_of_sighup = sighup;

@@ -3,6 +3,7 @@
 #include <sys/syscall.h>
 
 #include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "banyan/data/image_codec.hpp"
@@ -47,6 +48,32 @@ TEST_F(Interruption, CtrlCAndSigtermSnapshotAndEnd) {
     EXPECT_EQ(states(), 1u);
     EXPECT_TRUE(find_latest_snapshot(path("run/s")));
   }
+}
+
+/// The names of the threads that take SIGTERM.
+std::vector<std::string> takers(pid_t process) {
+  std::vector<std::string> names;
+  for (const auto& task : fs::directory_iterator(cat("/proc/", process, "/task"))) {
+    std::ifstream status(task.path() / "status");
+    std::string name;
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("Name:\t")) name = line.substr(6);
+      if (line.starts_with("SigBlk:\t") &&
+          (std::stoull(line.substr(8), nullptr, 16) >> (SIGTERM - 1)) % 2 == 0)
+        names.push_back(name);
+    }
+  }
+  return names;
+}
+
+TEST_F(Interruption, NoThreadThatComputesTakesSignals) {
+  const auto training = start_long();
+  EXPECT_THAT(takers(training->pid()), testing::ElementsAre("signals"));
+  const auto timing = start({"time", "--model=" + path("net"), "--iterations=1000000000", "--cpu=1"});
+  EXPECT_TRUE(timing->says("Benchmark begins")) << timing->text();
+  EXPECT_THAT(takers(timing->pid()), testing::ElementsAre("signals"));
+  timing->signal(SIGTERM);
+  EXPECT_EQ(timing->wait(), 0);
 }
 
 TEST_F(Interruption, EffectsOfSigintAndSighup) {

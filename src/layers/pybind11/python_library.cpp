@@ -16,6 +16,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/data/image_codec.hpp"
+#include "base/signal_thread.hpp"
 #include "layers/pybind11/caffe_module.hpp"
 #include "layers/python_backend.hpp"
 #include "proto/banyan.pb.h"
@@ -68,6 +69,7 @@ std::string text_of(py::error_already_set& raised) {
 /// Calls `work` with the lock, and turns what Python raises into an Error that begins with `who`.
 template <class Work>
 auto with_python(ErrorKind kind, const std::string& who, const Work& work) {
+  const SignalsAllowed in_what_it_starts;
   const py::gil_scoped_acquire lock;
   try {
     return work();
@@ -166,6 +168,7 @@ void install_caffe_module() {
 
 /// Starts the interpreter once, and leaves it to whoever takes the lock.
 void start_python() {
+  const SignalsAllowed in_what_it_starts;
   PyConfig config;
   PyConfig_InitPythonConfig(&config);
   config.install_signal_handlers = 0;  // signals are the program's
