@@ -113,12 +113,13 @@ constexpr std::array kOthers{
         "SibData", "yjxiong's Caffe",
         "no description says which records it puts together; Data reads the same LMDB record by record"},
     OtherType{"TRT", "NVIDIA's Caffe",
-              "it runs TensorRT inside of a net; remove it: trainer test runs the layers themselves"},
+              "it runs the net of trt_param.deploy by TensorRT; give trainer that net, whose layers it runs "
+              "itself"},
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kUndescribed},
     OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
     OtherType{"VideoSegmentationData", kC3dDeconvolution,
-              "it reads frames of videos with maps of labels; prepare both beforehand and read them with "
-              "HDF5Data"},
+              "it reads a binary file per clip, of frames and their maps of labels; prepare both beforehand "
+              "and read them with HDF5Data"},
     OtherType{"VolumeData", "C3D", kLmdb},
     OtherType{
         "WarpCTC", "branches for reading text",

@@ -117,6 +117,7 @@ constexpr std::pair<V1LayerParameter::LayerType, const char*> kTypesOfBranches[]
     {V1LayerParameter::UPSAMPLE, "Upsample"},
     {V1LayerParameter::VIDEO_DATA, "VideoData"},
     {V1LayerParameter::VOLUME_DATA, "VolumeData"},
+    {V1LayerParameter::VOXEL_SOFTMAX, "VoxelSoftmax"},
     {V1LayerParameter::VOXEL_SOFTMAX_LOSS, "VoxelSoftmaxLoss"},
     {V1LayerParameter::WINDOW_SEG_DATA, "WindowSegData"},
     {V1LayerParameter::XCOV_LOSS, "XCovLoss"},
@@ -361,8 +362,11 @@ caffe::NetParameter upgrade_inputs(caffe::NetParameter net, const std::string& o
     bad_input(origin, ": ", inputs, " `input` entries need as many `input_shape` entries, found ",
               net.input_shape_size());
   }
-  if (!has_shapes && net.input_dim_size() > 0 && net.input_dim_size() != 4 * inputs) {
-    bad_input(origin, ": ", inputs, " `input` entries need 4 `input_dim` values each, found ",
+  const int axes = !has_shapes && inputs > 0 ? net.input_dim_size() / inputs : 0;
+  if (!has_shapes && net.input_dim_size() > 0 &&
+      (net.input_dim_size() % inputs != 0 || axes < 4 || axes > 5)) {
+    bad_input(origin, ": ", inputs,
+              " `input` entries need 4 `input_dim` values each (or 5, for clips), found ",
               net.input_dim_size(), " in all");
   }
   const bool sized = has_shapes || net.input_dim_size() > 0;
@@ -378,7 +382,7 @@ caffe::NetParameter upgrade_inputs(caffe::NetParameter net, const std::string& o
       if (has_shapes) {
         *shape = net.input_shape(i);
       } else {
-        for (int axis = 0; axis < 4; ++axis) shape->add_dim(net.input_dim(4 * i + axis));
+        for (int axis = 0; axis < axes; ++axis) shape->add_dim(net.input_dim(axes * i + axis));
       }
     }
     for (int i = net.layer_size() - 1; i > 0; --i) net.mutable_layer()->SwapElements(i, i - 1);

@@ -343,6 +343,7 @@ const char* name_here(const std::string& type) {
                                                          {"InnerProductAll", "InnerProduct"},
                                                          {"PriorBoxClustered", "PriorBox"},
                                                          {"SVRLoss", "L1Loss"},
+                                                         {"VoxelSoftmax", "Softmax"},
                                                          {"VoxelSoftmaxLoss", "SoftmaxWithLoss"}};
   const auto found = kNames.find(type);
   return found == kNames.end() ? nullptr : found->second;

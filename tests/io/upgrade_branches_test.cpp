@@ -92,12 +92,14 @@ TEST(UpgradeBranchTypes, OfNetworkInNetworkAndOthersOfOldFormats) {
           "layers { name: 'c' type: CCCP bottom: 'd' top: 'c' blobs_lr: 1 cccp_param { num_output: 3 group: "
           "2 bias_term: false } }\n"
           "layers { name: 'r' type: RESIZE bottom: 'c' top: 'r' resize_param { height: 4 width: 5 } }\n"
+          "layers { name: 'p' type: VOXEL_SOFTMAX bottom: 'r' top: 'p' }\n"
           "layers { name: 'l' type: VOXEL_SOFTMAX_LOSS bottom: 'r' bottom: 'y' top: 'l' }"),
       "layer { name: 'd' type: 'Data' top: 'd' data_param { source: 's' } transform_param { crop_size: 26 } "
       "}\n"
       "layer { name: 'c' type: 'Convolution' bottom: 'd' top: 'c' param { lr_mult: 1 } convolution_param { "
       "num_output: 6 group: 2 bias_term: false kernel_size: 1 } }\n"
       "layer { name: 'r' type: 'Resize' bottom: 'c' top: 'r' resize_param { height: 4 width: 5 } }\n"
+      "layer { name: 'p' type: 'Softmax' bottom: 'r' top: 'p' }\n"
       "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'r' bottom: 'y' top: 'l' }");
 }
 

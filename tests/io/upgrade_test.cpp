@@ -321,10 +321,15 @@ TEST(UpgradeInputs, BecomeOneLayerInFront) {
               "layer { name: 'input' type: 'Input' top: 'a' top: 'b' input_param { shape { dim: [1, 2, 3, 4] "
               "} shape { dim: "
               "[5, 6, 7, 8] } } }");
+  expect_same(upgraded("input: 'a' input: 'b' input_dim: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"),  // C3D
+              "layer { name: 'input' type: 'Input' top: 'a' top: 'b' input_param { shape { dim: [1, 2, 3, 4, "
+              "5] } shape { dim: [6, 7, 8, 9, 10] } } }");
   expect_same(upgraded("input: 'a' layer { name: 'x' bottom: 'a' }"),
               "layer { name: 'input' type: 'Input' top: 'a' } layer { name: 'x' bottom: 'a' }");
   expect_same(upgraded("input: 'a' layer { name: 'x' top: 'a' }"), "layer { name: 'x' top: 'a' }");
-  expect_contains(upgrade_error("input: 'a' input_dim: [1, 2]"), "need 4 `input_dim` values each, found 2");
+  expect_contains(upgrade_error("input: 'a' input_dim: [1, 2]"),
+                  "need 4 `input_dim` values each (or 5, for clips), found 2");
+  expect_contains(upgrade_error("input: 'a' input: 'b' input_dim: [1, 2, 3, 4, 5, 6, 7, 8, 9]"), "found 9");
   expect_contains(upgrade_error("input: 'a' input_shape { } input_shape { }"), "found 2");
 }
 
