@@ -450,7 +450,8 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
     if (become == become_weighted_loss)
       warn(layer, ": ", quoted(layer.bottom(2)),
            " is read as weights of samples or positions (WeightedSoftmaxWithLoss), which do not change the "
-           "divisor; in some branches they do");
+           "divisor; in some branches they do, and in scnn's they are overlaps, which change the loss "
+           "otherwise");
     if (become == become_power && std::exchange(single, &layer) == nullptr)
       warn(layer, " has one input, as in FlowNet; it and others like it are read as Power");
     edges = edges || of_hed;

@@ -19,8 +19,11 @@ SignalFlags flags;  // must outlive the handlers
 // child, whose exit code reports what it saw.
 void send(int number) { ::kill(::getpid(), number); }
 bool comes(const std::function<bool()>& condition) {
-  for (int i = 0; i < 10'000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return condition();
+  for (int i = 0; i < 10'000; ++i) {
+    if (condition()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
 }
 
 TEST(Signals, SetTheRequestsThatTheyAreGiven) {
