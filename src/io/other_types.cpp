@@ -207,7 +207,8 @@ std::string about_missing_type(const std::string& type) {
              "; trainer layers lists all types");
 }
 
-/// SoftmaxLoss is what V1 calls SoftmaxWithLoss, and a loss's name is often written without `Loss`.
+/// SoftmaxLoss is what V1 calls SoftmaxWithLoss, and a loss's name is often written without `Loss`, or a type
+/// like its class in the source.
 std::string did_you_mean_type(const std::string& type) {
   const auto* old = caffe::V1LayerParameter::LayerType_descriptor();
   for (int i = 0; i < old->value_count(); ++i)
@@ -215,6 +216,11 @@ std::string did_you_mean_type(const std::string& type) {
         without_case(type) == without_case(old->value(i)->name()) && layer_types().contains(now))
       return cat(" (did you mean ", quoted(now), "?)");
   if (layer_types().contains(type + "Loss")) return cat(" (did you mean ", quoted(type + "Loss"), "?)");
+  constexpr std::string_view kOfClass = "Layer";
+  if (type.ends_with(kOfClass))
+    if (const std::string without = type.substr(0, type.size() - kOfClass.size());
+        layer_types().contains(without))
+      return cat(" (did you mean ", quoted(without), "?)");
   std::vector<std::string> known;
   for (const auto& [name, settings] : layer_types()) known.push_back(name);
   return did_you_mean(type, known);

@@ -76,6 +76,8 @@ TEST(OtherTypes, OnlyTyposAreTakenForOtherTypes) {
   EXPECT_THAT(refusal("InnerProdct"), HasSubstr("did you mean \"InnerProduct\"?"));
   EXPECT_THAT(refusal("SoftmaxLoss"), HasSubstr("did you mean \"SoftmaxWithLoss\"?"));
   EXPECT_THAT(refusal("SigmoidCrossEntropy"), HasSubstr("did you mean \"SigmoidCrossEntropyLoss\"?"));
+  EXPECT_THAT(refusal("SigmoidCrossEntropyLossLayer"),
+              HasSubstr("did you mean \"SigmoidCrossEntropyLoss\"?"));
 }
 
 TEST(OtherTypes, ThoseOfPublicNetsSayWhatTakesTheirPlace) {
