@@ -112,6 +112,9 @@ TEST(HelpField, FindsFieldsByPathByMessageAndByName) {
               AllOf(HasSubstr("settings of Pooling\n"), HasSubstr("\n  global_pooling "),
                     HasSubstr("  from NVIDIA:\n")));
   EXPECT_THAT(describe_field("convolution_param.weight_filler.std", false), HasSubstr("of gaussian"));
+  EXPECT_THAT(describe_field("weight_filler.std", false), HasSubstr("of gaussian"));
+  EXPECT_THAT(describe_field("resize_param.max_angle", false),
+              HasSubstr("transform_param.resize_param.max_angle: float"));
 }
 
 TEST(HelpField, UnknownOnesSuggestTheNearest) {

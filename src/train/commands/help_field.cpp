@@ -96,9 +96,10 @@ std::vector<FoundField> fields_named(const std::string& name) {
     if (const auto* field = follow(message, parts, 1)) found.push_back({name, field});
     return found;
   }
+  // Where files begin, or, the first fields being left out, further inside.
   for (const Place& place : places())
-    if (place.path.empty() && found.empty())
-      if (const auto* field = follow(place.message, parts, 0)) found.push_back({name, field});
+    if (const auto* field = follow(place.message, parts, 0); field != nullptr && found.empty())
+      found.push_back({place.path.empty() ? name : path_in(place, name), field});
   return found;
 }
 
