@@ -143,6 +143,7 @@ const std::map<std::string, Kind>& kinds() {
           "MalisLoss",
           "MultiBoxLoss",
           "MultinomialLogisticLoss",
+          "OverlapSoftmaxWithLoss",
           "RankHardLoss",
           "RegionLoss",
           "PairwiseLoss",

@@ -351,6 +351,13 @@ const char* name_here(const std::string& type) {
 
 void take_name_here(caffe::LayerParameter& layer) { layer.set_type(name_here(layer.type())); }
 
+/// The third output of scnn's lists of clips.
+bool is_overlap(const caffe::NetParameter& net, const std::string& blob) {
+  return std::any_of(net.layer().begin(), net.layer().end(), [&](const caffe::LayerParameter& layer) {
+    return layer.type() == "VideoData" && layer.top_size() == 3 && layer.top(2) == blob;
+  });
+}
+
 using Become = void (*)(caffe::LayerParameter&);
 
 Become other_form(const caffe::LayerParameter& layer) {
@@ -406,6 +413,10 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
   for (caffe::LayerParameter& layer : *net.mutable_layer()) {
     const Become become = other_form(layer);
     if (become == nullptr) continue;
+    if (become == become_weighted_loss && is_overlap(net, layer.bottom(2))) {
+      layer.set_type("OverlapSoftmaxWithLoss");
+      continue;
+    }
     if (become == become_input) {
       refuse_spark_data(layer, origin);
       warn(layer,
@@ -450,8 +461,7 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
     if (become == become_weighted_loss)
       warn(layer, ": ", quoted(layer.bottom(2)),
            " is read as weights of samples or positions (WeightedSoftmaxWithLoss), which do not change the "
-           "divisor; in some branches they do, and in scnn's they are overlaps, which change the loss "
-           "otherwise");
+           "divisor; in some branches they do");
     if (become == become_power && std::exchange(single, &layer) == nullptr)
       warn(layer, " has one input, as in FlowNet; it and others like it are read as Power");
     edges = edges || of_hed;

@@ -411,6 +411,11 @@ CASES = {
         "WeightedSoftmaxWithLoss",
         constant=("y", "w"),
     ),
+    "OverlapSoftmaxWithLoss": Case(
+        {"x": ((64, 1000), signed), "y": ((64,), below(1000)), "v": ((64,), positive)},
+        "OverlapSoftmaxWithLoss",
+        constant=("y", "v"),
+    ),
     "MarginInnerProduct": Case(
         {"x": ((64, 512), signed), "y": ((64,), below(10572))},
         "MarginInnerProduct margin_inner_product_param { num_output: 10572 type: QUADRUPLE base: 5 lambda_min: 5 }",

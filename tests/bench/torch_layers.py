@@ -436,6 +436,15 @@ def focal_loss(t):
     return loss
 
 
+def overlap_loss(t):
+    def loss():
+        own = F.log_softmax(t["x"], 1).gather(1, t["y"].long()[:, None])[:, 0]
+        drawn = ((2 * own).exp() / t["v"] ** 0.25 - 1) / 2
+        return (torch.where(t["y"] > 0, drawn, 0) - own).mean()
+
+    return loss
+
+
 def ctc_loss(labels, blank):
     """The mean of the sequences; labels: sequences x labels."""
 
@@ -760,6 +769,7 @@ CASES = {
     "WeightedSoftmaxWithLoss": lambda t: lambda: (
         t["w"] * F.cross_entropy(t["x"], t["y"].long(), reduction="none")
     ).mean(),
+    "OverlapSoftmaxWithLoss": overlap_loss,
     "MarginInnerProduct": margin_inner_product,
     "LargeMarginInnerProduct": lambda t: margin_inner_product(t, unit_rows=False),
     "LSTM": lstm,

@@ -278,6 +278,12 @@ TEST(Dialects, OtherNamesOfSingleProjects) {
       "layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { kernel_size: [2, 3, 3] } }\n"
       "layer { name: 'w' type: 'WeightedSoftmaxWithLoss' bottom: 'x' bottom: 'l' bottom: 'w' top: 'w' }\n"
       "layer { name: 's' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'l' top: 's' }");
+  const std::string clips =  // scnn
+      "layer { name: 'd' type: 'VideoData' top: 'x' top: 'l' top: 'v' }\n";
+  expect_layers(
+      clips + "layer { name: 's' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'l' bottom: 'v' top: 's' }",
+      clips +
+          "layer { name: 's' type: 'OverlapSoftmaxWithLoss' bottom: 'x' bottom: 'l' bottom: 'v' top: 's' }");
   expect_layers(
       "layers { name: 'n' type: NORM bottom: 'x' top: 'n' }\n"
       "layers { name: 'r' type: RANK_HARD_LOSS bottom: 'n' top: 'r' }",

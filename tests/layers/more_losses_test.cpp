@@ -204,7 +204,28 @@ TEST(SoftmaxLoss, SelectsInTrainingAmongSuchAsThereAre) {
   none.backward(Values{1});
 }
 
-/// By the definition (Lin et al. 2017): probabilities 0.9 and 0.25 of two positions' labels.
+/// Probabilities 0.9 and 0.25 of two labels; the third is background.
+TEST(OverlapSoftmaxWithLoss, AddsTheSquareOfWhatOverlapsLittle) {
+  const std::string type = "type: 'OverlapSoftmaxWithLoss'";
+  const std::vector<Shape> shapes{Shape{4, 2}, Shape{4}, Shape{4}};
+  const Values x{
+      std::log(0.1), std::log(0.9), std::log(0.75), std::log(0.25), std::log(0.4), std::log(0.6), 0, 0};
+  const Values labels{1, 1, 0, 1}, overlaps{1, 0.0625, 0.5, 0};
+  const double expected = -std::log(0.9) + (0.81 - 1) / 2 - std::log(0.25) + (0.0625 / 0.5 - 1) / 2 -
+                          std::log(0.4) - std::log(0.5);
+  EXPECT_NEAR(loss_of(type, shapes, {x, labels, overlaps}), expected / 4, 1e-15);
+  EXPECT_NEAR(loss_of(type + " loss_param { ignore_label: 1 }", shapes, {x, labels, overlaps}),
+              -std::log(0.4), 1e-15);
+  EXPECT_NE(refusal(type, {Shape{4, 2}, Shape{4}, Shape{3}}).find("one overlap for each of 4 labels"),
+            std::string::npos);
+  EXPECT_NE(refusal(type, {Shape{4, 2}, Shape{4}}), "");
+  Bench bench(type, {Shape{2, 3, 1, 2}, Shape{2, 1, 2}, Shape{2, 1, 2}}, 1);
+  bench.set_input(0, spread_values(12, 1));
+  bench.set_input(1, {0, 2, 1, 2});
+  bench.set_input(2, {0.5, 0.25, 1, 0.75});
+  GradientChecker(bench).run();
+}
+
 TEST(WeightedSoftmaxWithLoss, WeighsSamplesPositionsAndClasses) {
   const std::string type = "type: 'WeightedSoftmaxWithLoss' ";
   const Shape scores{2, 3, 1, 2}, positions{2, 1, 2};
@@ -255,6 +276,7 @@ TEST(WeightedSoftmaxWithLoss, WeighsSamplesPositionsAndClasses) {
             std::string::npos);
 }
 
+/// By the definition (Lin et al. 2017): probabilities 0.9 and 0.25 of two positions' labels.
 TEST(FocalLoss, CountsLikelyLabelsLess) {
   const std::vector<Shape> shapes{Shape{2, 2}, Shape{2}};
   const Values x{std::log(9), 0, std::log(3), 0}, labels{0, 1};

@@ -603,6 +603,9 @@ class BranchDrawing : public DetectorDrawing {
     const std::string settings = cat(one_of("", "softmax_focal_loss_param { gamma: 1.5 alpha: 0.7 } ",
                                             "softmax_focal_loss_param { gamma: 0 alpha: 1 } "),
                                      "loss_param { ", normalization(), one_of("", " ignore_label: 1"), " }");
+    if (below(4) == 0)
+      return add_loss_layer("OverlapSoftmaxWithLoss", cat("loss_param { ", normalization(), " }"), {scores()},
+                            {"label", "flag"});
     const std::string type = one_of("SoftmaxFocalLoss", "SoftmaxWithFocalLoss");
     if (below(2) == 0) return add_loss_layer(type, settings, {scores()}, {"label"});
     add_loss_layer(type, settings, {convolution(six_by_six(from), 5, 1)}, {"label_map"});

@@ -46,6 +46,18 @@ inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels
                                const Tensor& divisor, Tensor& dx)>
     focal_loss_backward{"focal_loss_backward"};
 
+/// -log(max(p, FLT_MIN)), p being the probability of the position's label, and where the label is not 0 and
+/// the position's overlap v is positive, (p^2 / v^(1/4) - 1) / 2 (Shou et al., "Temporal Action Localization
+/// in Untrimmed Videos via Multi-stage CNNs", 2016), and the gradient of the scores.
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Tensor& overlaps,
+                               const Channels& over, const IgnoreLabel& ignore, Tensor& partial,
+                               Tensor& noted)>
+    overlap_loss_forward{"overlap_loss_forward"};
+inline constinit Operator<void(const Tensor& probabilities, const Tensor& labels, const Tensor& overlaps,
+                               const Channels& over, const IgnoreLabel& ignore, const Tensor& grad_loss,
+                               const Tensor& divisor, Tensor& dx)>
+    overlap_loss_backward{"overlap_loss_backward"};
+
 /// The smallest probability of the losses below.
 inline constexpr double kLeastProbability = 1e-20;
 /// -log(max(p[label], 1e-20)), p being what the net says and not the result of a softmax here.

@@ -110,41 +110,55 @@ struct SmoothedLossBackward {
   }
 };
 
-/// By the probability p of the label, in f64: the loss, and what the gradients p[c] - (c is the label) are
-/// multiplied by.
-struct FocalLossOfLabel {
+/// Of the probability p of a position's label, in f64: the loss, and what the gradients p[c] - (c is the
+/// label) are multiplied by.
+struct LossOfLabel {
   double loss, slope;
-  BANYAN_HOST_DEVICE FocalLossOfLabel(const FocalLoss& focal, double p) {
+};
+template <class T>
+struct FocalRule {
+  FocalLoss focal;
+  BANYAN_HOST_DEVICE LossOfLabel of(std::int64_t, T, double p) const {
     const double rest = p < 1 ? 1 - p : 0, least = p < FLT_MIN ? FLT_MIN : p, logarithm = std::log(least);
     const double factor = focal.gamma == 0 ? 1 : std::pow(rest, focal.gamma);
     // Where p is 1, (1 - p)^(gamma - 1) log(p) is 0 for each gamma, too.
     const double lowered = focal.gamma == 0 || rest == 0 ? 0 : focal.gamma * std::pow(rest, focal.gamma - 1);
-    loss = -focal.alpha * factor * logarithm;
-    slope = focal.alpha * (factor - lowered * p * logarithm);
+    return {-focal.alpha * factor * logarithm, focal.alpha * (factor - lowered * p * logarithm)};
+  }
+};
+template <class T>
+struct OverlapRule {
+  const T* overlaps;
+  BANYAN_HOST_DEVICE LossOfLabel of(std::int64_t position, T label, double p) const {
+    const double plain = -std::log(p < FLT_MIN ? FLT_MIN : p);
+    const auto overlap = static_cast<double>(overlaps[position]);
+    if (label == T(0) || overlap <= 0) return {plain, 1};
+    const double square = p * p / std::pow(overlap, 0.25);
+    return {plain + 0.5 * (square - 1), 1 - square};
   }
 };
 
-template <class T>
-struct FocalLossSum : ClassLossSum {
+template <class T, class Rule>
+struct RuledLossSum : ClassLossSum {
   Channels over;
   IgnoreLabel ignore;
-  FocalLoss focal;
+  Rule rule;
   const T *probabilities, *labels;
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t position, std::int64_t) const {
     const T label = labels[position];
     if (!counts(s, label, position, over, ignore)) return;
     const std::int64_t at = place_of_label(over, position, label);
-    s.loss += FocalLossOfLabel(focal, static_cast<double>(probabilities[at])).loss;
+    s.loss += rule.of(position, label, static_cast<double>(probabilities[at])).loss;
     s.valid += 1;
   }
 };
 
 /// One position per index: its label's slope is computed once.
-template <class T>
-struct FocalLossBackward {
+template <class T, class Rule>
+struct RuledLossBackward {
   Channels over;
   IgnoreLabel ignore;
-  FocalLoss focal;
+  Rule rule;
   const T *probabilities, *labels, *grad_loss;
   const double* divisor;
   T* dx;
@@ -154,7 +168,7 @@ struct FocalLossBackward {
     const std::int64_t begin = first_class(over, position),
                        own = valid ? place_of_label(over, position, label) : -1;
     const T scale =
-        valid ? static_cast<T>(FocalLossOfLabel(focal, static_cast<double>(probabilities[own])).slope) *
+        valid ? static_cast<T>(rule.of(position, label, static_cast<double>(probabilities[own])).slope) *
                     loss_scale(grad_loss, divisor)
               : T(0);
     for (std::int64_t c = 0; c < over.channels; ++c) {
@@ -390,15 +404,35 @@ void smoothed_loss_backward_on(Context& context, const Tensor& probabilities, co
   });
 }
 
+namespace detail {
+
+template <class Backend, class T, class Rule>
+void add_ruled_loss(Context& context, const Tensor& probabilities, const Tensor& labels, const Channels& over,
+                    const IgnoreLabel& ignore, const Rule& rule, Tensor& partial, Tensor& noted) {
+  Backend::reduce_all(context, over.outer * over.inner,
+                      RuledLossSum<T, Rule>{class_loss_sum(over, partial, noted), over, ignore, rule,
+                                            probabilities.data<T>(), labels.data<T>()});
+}
+template <class Backend, class T, class Rule>
+void write_ruled_gradient(Context& context, const Tensor& probabilities, const Tensor& labels,
+                          const Channels& over, const IgnoreLabel& ignore, const Rule& rule,
+                          const Tensor& grad_loss, const Tensor& divisor, Tensor& dx) {
+  Backend::for_each_long(
+      context, over.outer * over.inner, over.channels,
+      RuledLossBackward<T, Rule>{over, ignore, rule, probabilities.data<T>(), labels.data<T>(),
+                                 grad_loss.data<T>(), divisor.data<double>(), dx.data<T>()});
+}
+
+}  // namespace detail
+
 template <class Backend>
 void focal_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
                            const Channels& over, const IgnoreLabel& ignore, const FocalLoss& focal,
                            Tensor& partial, Tensor& noted) {
   detail::require_positions("focal_loss_forward", probabilities, labels, over);
   dispatch_float(probabilities.dtype(), "focal_loss_forward", [&]<class T>() {
-    Backend::reduce_all(context, over.outer * over.inner,
-                        detail::FocalLossSum<T>{detail::class_loss_sum(over, partial, noted), over, ignore,
-                                                focal, probabilities.data<T>(), labels.data<T>()});
+    detail::add_ruled_loss<Backend, T>(context, probabilities, labels, over, ignore,
+                                       detail::FocalRule<T>{focal}, partial, noted);
   });
 }
 
@@ -409,10 +443,34 @@ void focal_loss_backward_on(Context& context, const Tensor& probabilities, const
   detail::require_positions("focal_loss_backward", probabilities, labels, over);
   require_alike("focal_loss_backward", probabilities, dx);
   dispatch_float(probabilities.dtype(), "focal_loss_backward", [&]<class T>() {
-    Backend::for_each_long(
-        context, over.outer * over.inner, over.channels,
-        detail::FocalLossBackward<T>{over, ignore, focal, probabilities.data<T>(), labels.data<T>(),
-                                     grad_loss.data<T>(), divisor.data<double>(), dx.data<T>()});
+    detail::write_ruled_gradient<Backend, T>(context, probabilities, labels, over, ignore,
+                                             detail::FocalRule<T>{focal}, grad_loss, divisor, dx);
+  });
+}
+
+template <class Backend>
+void overlap_loss_forward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+                             const Tensor& overlaps, const Channels& over, const IgnoreLabel& ignore,
+                             Tensor& partial, Tensor& noted) {
+  detail::require_positions("overlap_loss_forward", probabilities, labels, over);
+  require_count("overlap_loss_forward, overlaps", overlaps, labels.count());
+  dispatch_float(probabilities.dtype(), "overlap_loss_forward", [&]<class T>() {
+    detail::add_ruled_loss<Backend, T>(context, probabilities, labels, over, ignore,
+                                       detail::OverlapRule<T>{overlaps.data<T>()}, partial, noted);
+  });
+}
+
+template <class Backend>
+void overlap_loss_backward_on(Context& context, const Tensor& probabilities, const Tensor& labels,
+                              const Tensor& overlaps, const Channels& over, const IgnoreLabel& ignore,
+                              const Tensor& grad_loss, const Tensor& divisor, Tensor& dx) {
+  detail::require_positions("overlap_loss_backward", probabilities, labels, over);
+  require_count("overlap_loss_backward, overlaps", overlaps, labels.count());
+  require_alike("overlap_loss_backward", probabilities, dx);
+  dispatch_float(probabilities.dtype(), "overlap_loss_backward", [&]<class T>() {
+    detail::write_ruled_gradient<Backend, T>(context, probabilities, labels, over, ignore,
+                                             detail::OverlapRule<T>{overlaps.data<T>()}, grad_loss, divisor,
+                                             dx);
   });
 }
 
@@ -527,6 +585,8 @@ struct DefineClassLoss {
     smoothed_loss_forward.define(Backend::kind, &smoothed_loss_forward_on<Backend>);
     focal_loss_forward.define(Backend::kind, &focal_loss_forward_on<Backend>);
     focal_loss_backward.define(Backend::kind, &focal_loss_backward_on<Backend>);
+    overlap_loss_forward.define(Backend::kind, &overlap_loss_forward_on<Backend>);
+    overlap_loss_backward.define(Backend::kind, &overlap_loss_backward_on<Backend>);
     logistic_loss_forward.define(Backend::kind, &logistic_loss_forward_on<Backend>);
     logistic_loss_backward.define(Backend::kind, &logistic_loss_backward_on<Backend>);
     infogain_loss_forward.define(Backend::kind, &infogain_loss_forward_on<Backend>);

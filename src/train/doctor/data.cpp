@@ -54,6 +54,7 @@ constexpr LabelReader kReaders[] = {
     {"SoftmaxFocalLoss", 1, of_softmax, of_loss},
     {"SoftmaxWithFocalLoss", 1, of_softmax, of_loss},
     {"WeightedSoftmaxWithLoss", 1, of_softmax, of_loss},
+    {"OverlapSoftmaxWithLoss", 1, of_softmax, of_loss},
     {"GeneralContrastiveLoss", 1, of_sample, none},
     {"LabelSpecificAdd", 1, of_sample, none},
     {"LabelSpecificRescale", 1, of_sample, none},
