@@ -332,6 +332,47 @@ bool draws_of_batch(const caffe::LayerParameter& layer) {
   return layer.type() == "ProposalTarget" && layer.proposal_target_param().has_cls_num();
 }
 
+/// DocData of its first months: one database, as Data reads it, and perhaps the kind of layout.
+bool reads_one_database(const caffe::LayerParameter& layer) {
+  return layer.type() == "DocData" && layer.has_data_param() && !layer.has_doc_data_param();
+}
+
+void become_documents(caffe::LayerParameter& layer) {
+  const caffe::DataParameter& data = layer.data_param();
+  caffe::DocDataParameter& documents = *layer.mutable_doc_data_param();
+  if (data.has_source()) documents.add_sources(data.source());
+  if (data.has_batch_size()) documents.set_batch_size(data.batch_size());
+  if (data.has_rand_skip()) documents.set_rand_skip(data.rand_skip());
+  if (data.has_backend()) documents.set_backend(data.backend());
+  if (layer.top_size() > 1) documents.add_label_names("layout_type");
+  layer.clear_data_param();
+}
+
+/// Early nets of SSD: prior boxes, locations, confidences, ground truth.
+bool reads_priors_first(const caffe::NetParameter& net, const caffe::LayerParameter& layer) {
+  if (layer.type() != "MultiBoxLoss" || layer.bottom_size() < 4) return false;
+  const auto maker = [&](const std::string& blob) {
+    return std::find_if(net.layer().begin(), net.layer().end(), [&](const caffe::LayerParameter& other) {
+      return std::find(other.top().begin(), other.top().end(), blob) != other.top().end();
+    });
+  };
+  const auto is_priors = [&](const std::string& blob) {
+    const auto found = maker(blob);
+    return found != net.layer().end() && found->type() == "PriorBox";
+  };
+  const auto first = maker(layer.bottom(0));
+  return is_priors(layer.bottom(0)) ||
+         (first != net.layer().end() && first->type() == "Concat" &&
+          std::all_of(first->bottom().begin(), first->bottom().end(), is_priors));
+}
+
+void read_priors_third(caffe::LayerParameter& layer) {
+  std::rotate(layer.mutable_bottom()->begin(), layer.mutable_bottom()->begin() + 1,
+              layer.mutable_bottom()->begin() + 3);
+  auto& learns = *layer.mutable_propagate_down();
+  if (learns.size() >= 3) std::rotate(learns.begin(), learns.begin() + 1, learns.begin() + 3);
+}
+
 /// Of a type that has another name here; nullptr: of any other.
 const char* name_here(const std::string& type) {
   static const std::map<std::string, const char*> kNames{{"BNHK", "BN"},
@@ -386,6 +427,7 @@ Become other_form(const caffe::LayerParameter& layer) {
   if (is_sum_of_blobs(layer)) return [](caffe::LayerParameter& l) { l.set_type("Eltwise"); };
   if (has_weights(layer)) return become_weighted_loss;
   if (reads_codes_twice(layer)) return read_codes_once;
+  if (reads_one_database(layer)) return become_documents;
   if (draws_of_batch(layer)) return [](caffe::LayerParameter& l) { l.set_type("BatchProposalTarget"); };
   return nullptr;
 }
@@ -393,8 +435,8 @@ Become other_form(const caffe::LayerParameter& layer) {
 }  // namespace
 
 bool needs_branch_type_upgrade(const caffe::NetParameter& net) {
-  return std::any_of(net.layer().begin(), net.layer().end(), [](const caffe::LayerParameter& layer) {
-    return other_form(layer) != nullptr || lacks_classes(layer);
+  return std::any_of(net.layer().begin(), net.layer().end(), [&](const caffe::LayerParameter& layer) {
+    return other_form(layer) != nullptr || lacks_classes(layer) || reads_priors_first(net, layer);
   });
 }
 
@@ -411,6 +453,7 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
   bool edges = false;
   const caffe::LayerParameter* single = nullptr;
   for (caffe::LayerParameter& layer : *net.mutable_layer()) {
+    if (reads_priors_first(net, layer)) read_priors_third(layer);
     const Become become = other_form(layer);
     if (become == nullptr) continue;
     if (become == become_weighted_loss && is_overlap(net, layer.bottom(2))) {

@@ -278,6 +278,25 @@ TEST(Dialects, OtherNamesOfSingleProjects) {
       "layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { kernel_size: [2, 3, 3] } }\n"
       "layer { name: 'w' type: 'WeightedSoftmaxWithLoss' bottom: 'x' bottom: 'l' bottom: 'w' top: 'w' }\n"
       "layer { name: 's' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'l' top: 's' }");
+  const std::string boxes =  // early nets of SSD
+      "layer { name: 'a' type: 'PriorBox' bottom: 'x' top: 'a' }\n"
+      "layer { name: 'b' type: 'PriorBox' bottom: 'y' top: 'b' }\n"
+      "layer { name: 'p' type: 'Concat' bottom: 'a' bottom: 'b' top: 'p' }\n"
+      "layer { name: 'l' type: 'MultiBoxLoss' ";
+  expect_layers(boxes +
+                    "bottom: 'p' bottom: 'l' bottom: 'c' bottom: 'y' top: 'l' propagate_down: [false, true, "
+                    "true, false] }",
+                boxes +
+                    "bottom: 'l' bottom: 'c' bottom: 'p' bottom: 'y' top: 'l' propagate_down: [true, true, "
+                    "false, false] }");
+  expect_layers(boxes + "bottom: 'a' bottom: 'l' bottom: 'c' bottom: 'y' top: 'l' }",
+                boxes + "bottom: 'l' bottom: 'c' bottom: 'a' bottom: 'y' top: 'l' }");
+  expect_layers(
+      "layer { name: 'd' type: 'DocData' top: 'x' top: 'y' data_param { source: 's' batch_size: 2 backend: "
+      "LMDB rand_skip: 3 } }",
+      "layer { name: 'd' type: 'DocData' top: 'x' top: 'y' doc_data_param { sources: 's' batch_size: 2 "
+      "backend: LMDB "
+      "rand_skip: 3 label_names: 'layout_type' } }");
   const std::string clips =  // scnn
       "layer { name: 'd' type: 'VideoData' top: 'x' top: 'l' top: 'v' }\n";
   expect_layers(
