@@ -305,9 +305,9 @@ TEST(Dialects, OtherNamesOfSingleProjects) {
           "layer { name: 's' type: 'OverlapSoftmaxWithLoss' bottom: 'x' bottom: 'l' bottom: 'v' top: 's' }");
   expect_layers(
       "layers { name: 'n' type: NORM bottom: 'x' top: 'n' }\n"
-      "layers { name: 'r' type: RANK_HARD_LOSS bottom: 'n' top: 'r' }",
+      "layers { name: 'r' type: RANK_HARD_LOSS bottom: 'n' top: 'r' rank_param { neg_num: 4 } }",
       "layer { name: 'n' type: 'Normalize' bottom: 'x' top: 'n' normalize_param { } }\n"
-      "layer { name: 'r' type: 'RankHardLoss' bottom: 'n' top: 'r' }");
+      "layer { name: 'r' type: 'RankHardLoss' bottom: 'n' top: 'r' rank_param { neg_num: 4 } }");
 }
 
 TEST(Dialects, DataOfSparkIsFilledByAProgram) {
