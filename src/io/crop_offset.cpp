@@ -58,13 +58,15 @@ PlaneMap windows(const caffe::ConvolutionParameter& s) {
       s, pair_of(s.dilation(), s.has_dilation_h(), s.dilation_h(), s.has_dilation_w(), s.dilation_w(), 1));
 }
 
-bool keeps_places(const std::string& type) {
+bool keeps_places(const caffe::LayerParameter& layer) {
   static const std::set<std::string> kTypes{
-      "AbsVal",  "BN",      "BNLL",      "BatchNorm", "Bias",   "Clip",      "Concat",
-      "Dropout", "ELU",     "Eltwise",   "Exp",       "ExpMax", "NegSquare", "LRN",
-      "Log",     "MVN",     "Normalize", "PReLU",     "Power",  "ReLU",      "Scale",
-      "Sigmoid", "Softmax", "Split",     "SyncBN",    "Swish",  "TanH",      "Threshold"};
-  return kTypes.contains(type);
+      "AbsVal",    "BN",        "BNLL",    "BatchNorm", "Bias",     "Clip",  "ColorConv", "Concat",
+      "Dropout",   "ELU",       "Eltwise", "Exp",       "ExpMax",   "LRN",   "Log",       "MVN",
+      "NegSquare", "Normalize", "PReLU",   "Power",     "ReLU",     "Scale", "Sigmoid",   "Softmax",
+      "Split",     "SyncBN",    "Swish",   "TanH",      "Threshold"};
+  const caffe::SliceParameter& parts = layer.slice_param();
+  return kTypes.contains(layer.type()) ||
+         (layer.type() == "Slice" && (parts.has_slice_dim() ? parts.slice_dim() == 1 : parts.axis() == 1));
 }
 
 class OffsetSearch {
@@ -146,7 +148,7 @@ class OffsetSearch {
              !layer.crop_param().center_align())
       step = cut(layer.crop_param());
     else
-      return keeps_places(type);
+      return keeps_places(layer);
     // A stride of 0, which the layer itself refuses.
     return std::isfinite(step.rows.scale) && std::isfinite(step.columns.scale) && step.rows.scale > 0 &&
            step.columns.scale > 0;

@@ -5,6 +5,8 @@
 
 #include <sstream>
 
+#include "banyan/base/error.hpp"
+#include "banyan/io/crop_offset.hpp"
 #include "banyan/io/prototxt.hpp"
 
 namespace banyan {
@@ -130,6 +132,23 @@ TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
           HasSubstr("layer \"max\": coeff of eltwise_param has no effect with MAX"),
           HasSubstr("layer \"plain\": class_weighting has no effect without weight_by_label_freqs"),
           HasSubstr("layer \"conv\" and 1 more: the scale of a filler")));
+}
+
+TEST(CropOffset, PassesWhatMovesNothing) {
+  const auto net = [](const std::string& settings) {
+    return io::parse_net_text("layer { name: 's' type: 'Slice' bottom: 'x' top: 'a' top: 'b' " + settings +
+                                  " }\n"
+                                  "layer { name: 'c' type: 'ColorConv' bottom: 'a' top: 'c' }\n"
+                                  "layer { name: 'p' type: 'Convolution' bottom: 'c' top: 'p' "
+                                  "convolution_param { kernel_size: 3 pad: 5 } }\n"
+                                  "layer { name: 'y' type: 'Crop' bottom: 'p' bottom: 'x' top: 'y' }",
+                              "net");
+  };
+  const std::array<std::int64_t, 2> four{4, 4};
+  EXPECT_EQ(io::crop_offset(net(""), 3), four);
+  EXPECT_EQ(io::crop_offset(net("slice_param { slice_dim: 1 }"), 3), four);
+  EXPECT_THAT([&] { io::crop_offset(net("slice_param { axis: 2 }"), 3); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("how layer \"s\" (Slice) moves positions")));
 }
 
 }  // namespace
