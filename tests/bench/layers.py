@@ -755,6 +755,9 @@ CASES = {
     "SegAccuracy": Case(
         {"x": (CLASSES_OF_PIXELS, signed), "y": (LABELS_OF_PIXELS, below(21))}, "SegAccuracy", constant=("x", "y"), passes=1
     ),
+    "ConfusionMatrix": Case(
+        {"x": (CLASSES_OF_PIXELS, signed), "y": (LABELS_OF_PIXELS, below(21))}, "ConfusionMatrix", constant=("x", "y"), passes=1
+    ),
     "UniqueLabel": Case(
         {"y": ((8, 1, 321, 321), below(21))}, "UniqueLabel unique_label_param { max_labels: 21 }", constant=("y",), passes=1
     ),
@@ -920,6 +923,9 @@ CASES = {
         {"x": ((64, 10000), signed), "y": ((64,), below(10000))},
         "LabelSpecificRescale label_specific_rescale_param { positive_weight: 0.5 negative_weight: 2 }",
         constant=("y",),
+    ),
+    "GlobalLSEMargin": Case(  # of AM-Softmax
+        {"x": ((256, 10516), signed), "y": ((256,), below(10516))}, "GlobalLSEMargin", constant=("y",)
     ),
     "ChannelScale": Case({"x": (IMAGE, signed), "y": ((IMAGE[0], *IMAGE[2:]), signed)}, "ChannelScale"),
     "InnerDistance": Case(

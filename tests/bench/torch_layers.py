@@ -471,6 +471,20 @@ def label_specific_add(t):
     return add
 
 
+def global_lse_margin(t):
+    """The margin is the mean of a batch's differences; as it is negative here, it is not subtracted."""
+    own = F.one_hot(t["y"].long(), t["x"].shape[1]).bool()
+    scale = torch.tensor(30.0, requires_grad=True)
+
+    def run():
+        x = t["x"].detach()
+        lse = torch.logsumexp((scale.detach() * x).masked_fill(own, -torch.inf), 1) / scale.detach()
+        margin = (x[own] - lse).mean().clamp(min=0)
+        return scale * torch.where(own, t["x"] - margin, t["x"])
+
+    return run
+
+
 def label_specific_rescale(t):
     own = F.one_hot(t["y"].long(), t["x"].shape[1]).bool()
     return lambda: torch.where(own, t["x"] * 0.5, t["x"] * 2)
@@ -718,6 +732,16 @@ def seg_accuracy(t):
     return run
 
 
+def confusion_matrix(t):
+    labels = t["y"][:, 0].long()
+
+    def run():
+        counts = torch.bincount((21 * labels + t["x"].argmax(1)).flatten(), minlength=21 * 21).view(21, 21).float()
+        return counts / counts.sum(1, keepdim=True)
+
+    return run
+
+
 def weighted_loss(t):
     labels = t["y"][:, 0].long()
     weights = torch.tensor([0.25, 0.125, 4, 0.125, 1, 0.5, 8, 2, 0.5, 6, 7])
@@ -865,6 +889,7 @@ CASES = {
     "Accuracy": accuracy,
     "Accuracy of maps": accuracy,
     "SegAccuracy": seg_accuracy,
+    "ConfusionMatrix": confusion_matrix,
     "UniqueLabel": lambda t: lambda: torch.cat([labels.unique() for labels in t["y"]]),
     "EuclideanLoss": lambda t: lambda: F.mse_loss(t["x"], t["y"], reduction="sum") / 2 / len(t["x"]),
     "L1Loss": lambda t: lambda: F.l1_loss(t["x"], t["y"], reduction="sum") / len(t["x"]),
@@ -914,6 +939,7 @@ CASES = {
     "SoftmaxFocalLoss": focal_loss,
     "SoftmaxWithFocalLoss": focal_loss,
     "LabelSpecificAdd": label_specific_add,
+    "GlobalLSEMargin": global_lse_margin,
     "LabelSpecificRescale": label_specific_rescale,
     "ChannelScale": lambda t: lambda: t["x"] * t["y"][:, None],
     "InnerDistance": lambda t: lambda: ((t["x"][:, None] - t["measured/0"]) ** 2).sum(2),

@@ -199,6 +199,57 @@ TEST(GpuOnlineMatching, MovesItsTableAndItsQueue) {
   EXPECT_EQ(unlabeled.parameter(1), Values{1});
 }
 
+/// Its margin, which the cases of other layers do not move, and norms in place of its factor.
+TEST(GpuGlobalLSEMargin, FollowsTheBatchesAsOnCpuDevices) {
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
+  for (const bool norms : {false, true}) {
+    const auto run = [&](DeviceKind kind) {
+      BenchOptions options;
+      options.kind = kind;
+      std::vector<Shape> shapes{Shape{40, 300}, Shape{40}};
+      if (norms) shapes.push_back(Shape{40, 1});
+      Bench bench("type: 'GlobalLSEMargin' scale_param { filler { value: 4 } }", shapes, 2, options);
+      std::vector<Values> found;
+      for (unsigned pass = 0; pass < 3; ++pass) {
+        const Values labels = integers(40, 300, pass);
+        Values x = spread_values(40 * 300, pass);
+        for (std::size_t n = 0; n < labels.size(); ++n)
+          x[n * 300 + static_cast<std::size_t>(labels[n])] += 2.5;
+        bench.set_input(0, x);
+        bench.set_input(1, labels);
+        if (norms) {
+          Values lengths = spread_values(40, 7 + pass);
+          for (double& length : lengths) length += 4;
+          bench.set_input(2, lengths);
+        }
+        bench.zero_parameter_gradients();
+        bench.forward();
+        bench.backward({spread_values(40 * 300, 20 + pass), Values(5, 1)});
+        for (Values values : {bench.output(0), bench.output(1), bench.parameter(1), bench.input_gradient(0),
+                              norms ? bench.input_gradient(2) : bench.parameter_gradient(0)})
+          found.push_back(std::move(values));
+      }
+      return found;
+    };
+    const std::vector<Values> expected = run(DeviceKind::cpu), found = run(DeviceKind::cuda);
+    EXPECT_GT(expected[2][0], 0);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      expect_near(found[i], expected[i], kTolerance, cat("result ", i, norms ? ", with norms" : ""));
+  }
+}
+
+/// With one output it is another operator than with the two of its examples.
+TEST(GpuConfusionMatrix, HasTheSharesOfEachClass) {
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
+  BenchOptions options;
+  options.kind = DeviceKind::cuda;
+  Bench bench("type: 'ConfusionMatrix'", {Shape{4, 3}, Shape{4}}, 1, options);
+  bench.set_input(0, {5, 1, 2, 0, 1, 3, 0, 9, 1, 4, 4, 2});
+  bench.set_input(1, {0, 0, 1, 1});
+  bench.forward();
+  expect_near(bench.output(), {0.5, 0, 0.5, 0.5, 0.5, 0, 0, 0, 0}, 1e-15);
+}
+
 /// A new type needs an example (LayerInfo), a case, or a test on GPUs of its own.
 TEST(GpuLayerTypes, AreTested) {
   std::set<std::string> tested{

@@ -316,6 +316,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"label_specific_rescale",
              "type: 'LabelSpecificRescale' label_specific_rescale_param { positive_weight_base: 3 gamma: 2 }",
              Shape{4}, 4},
+        Case{"global_lse_margin", "type: 'GlobalLSEMargin' scale_param { filler { value: 2 } }", Shape{4}, 4},
         Case{"inner_product_of_unit_rows",
              "type: 'InnerProduct' inner_product_param { num_output: 3 normalize: true weight_filler { "
              "value: 2 } }",

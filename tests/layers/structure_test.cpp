@@ -480,7 +480,8 @@ TEST(EveryLayer, TakesAnyBatchSizeIncludingNone) {
         if (batch == 0) {
           if (tested.text.find("MarginInnerProduct'") != std::string::npos ||
               tested.text.find("'LabelSpecificAdd'") != std::string::npos ||
-              tested.text.find("'LabelSpecificRescale'") != std::string::npos)
+              tested.text.find("'LabelSpecificRescale'") != std::string::npos ||
+              tested.text.find("'GlobalLSEMargin'") != std::string::npos)
             continue;  // lambda, the margin and the factor are not of samples
           for (const Values& values : found)
             for (const double value : values)
@@ -507,6 +508,7 @@ TEST(EveryLayer, HasTheGradientsOfItsOutputs) {
     if (is("GradientScaler") || is("GradientReversal")) continue;  // theirs are not those of the outputs
     if (is("Yolov3") || is("RegionLoss")) continue;                // nor are these: yolo_test.cpp
     if (is("SymmetricRectify")) continue;                          // thresholds below 0 count as 0
+    if (is("GlobalLSEMargin")) continue;                           // takes its margin for a constant
     if (is("MMDLoss") || is("JMMDLoss")) continue;                 // the width of their kernels has none
     // Their masks name pixels twice here; with those of a pooling layer they are in
     // spatial_gradient_test.cpp.

@@ -577,6 +577,7 @@ class BranchDrawing : public DetectorDrawing {
                    {add_elementwise(distances, "Power", "power_param { scale: -0.5 }")}, {"label"});
   }
   void add_margins(std::size_t) {
+    if (allowed_.kinks && below(3) == 0) return add_common_margin();
     const std::size_t from = scores();
     const bool adds = allowed_.kinks && below(2) == 0;
     const std::string settings =
@@ -596,6 +597,24 @@ class BranchDrawing : public DetectorDrawing {
                                   shows ? 2 : 1,
                                   !shows && below(2) == 0},
                                  {5, 0, 0});
+    if (shows) blobs_[made + 1].readable = false;
+    add_loss_layer("SoftmaxWithLoss", "", {made}, {"label"});
+  }
+  /// One that follows the batches, of what takes the place of cosines.
+  void add_common_margin() {
+    std::vector<std::size_t> inputs;
+    if (below(2) == 0) inputs.push_back(add_elementwise(vector_of(pick(), 1), "Sigmoid"));
+    const std::size_t from = add({"TanH", "", {scores()}}, {5, 0, 0});
+    const bool shows = below(2) == 0;
+    const std::size_t made = add(
+        {"GlobalLSEMargin",
+         one_of("scale_param { filler { value: 4 } }", "scale_param { filler { value: 8 } max_value: 5 }"),
+         {from},
+         {"label"},
+         shows ? 2 : 1,
+         !shows && below(2) == 0,
+         inputs},
+        {5, 0, 0});
     if (shows) blobs_[made + 1].readable = false;
     add_loss_layer("SoftmaxWithLoss", "", {made}, {"label"});
   }

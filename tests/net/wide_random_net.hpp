@@ -647,6 +647,12 @@ class WideRandomNet : public BranchDrawing {
         if (!allowed_.kinks) return add_loss();
         const std::size_t made = scores();
         loss("SoftmaxWithLossOHEM", softmax(""), {made}, {"label"});
+        if (below(2) == 0)
+          add_unreadable({"ConfusionMatrix",
+                          one_of("", "confusion_matrix_param { ignore_label: 2 }"),
+                          {made},
+                          {"label"},
+                          1 + below(2)});
         return loss("Accuracy", "", {made}, {"label"});
       }
       default: {

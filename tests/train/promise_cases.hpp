@@ -120,6 +120,9 @@ layer { name: 'add8' type: 'LabelSpecificAdd' bottom: 'spread8' bottom: 'label' 
 layer { name: 'rescale8' type: 'LabelSpecificRescale' bottom: 'add8' bottom: 'label' top: 'rescale8'
   label_specific_rescale_param { positive_weight_base: 0.9 gamma: 0.05 positive_weight_min: 0.6 } }
 layer { name: 'unit_loss8' type: 'SoftmaxWithLoss' bottom: 'rescale8' bottom: 'label' top: 'unit_loss8' loss_weight: 0.3 }
+layer { name: 'common8' type: 'GlobalLSEMargin' bottom: 'limited8' bottom: 'label' top: 'common8' top: 'statistics8' scale_param {
+  filler { value: 2 } max_value: 3 } }
+layer { name: 'common_loss8' type: 'SoftmaxWithLoss' bottom: 'common8' bottom: 'label' top: 'common_loss8' loss_weight: 0.2 }
 layer { name: 'rows8' type: 'Parameter' top: 'rows8' parameter_param { shape { dim: 5 dim: 6 } blob_filler { type: 'gaussian_unitball' } } }
 layer { name: 'distances8' type: 'InnerDistance' bottom: 'face8' bottom: 'rows8' top: 'distances8' inner_distance_param { bias_term: false } }
 layer { name: 'apart8' type: 'GeneralContrastiveLoss' bottom: 'distances8' bottom: 'label' top: 'apart8' top: 'means8' loss_weight: 0.05 loss_weight: 1

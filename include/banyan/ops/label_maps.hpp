@@ -24,6 +24,21 @@ inline constinit Operator<void(const Tensor& predicted, const Tensor& labels, co
 /// the share of their pixels predicted so; the mean over all classes of intersection over union, 1 for a
 /// class that neither occurs nor is predicted. All 0 if no pixel counts.
 inline constinit Operator<void(const Tensor& counts, Tensor& y)> agreement{"agreement"};
+/// y[position] = the channel with the highest score, of equal ones the first, and a NaN only where all are.
+inline constinit Operator<void(const Tensor& scores, const Channels& over, Tensor& y)> predicted_classes{
+    "predicted_classes"};
+/// counts (channels x channels, f64): positions by their label and by what is predicted; totals (channels,
+/// f64): by their label. Those with an ignored label do not count. `predicted`: classes, outer x inner.
+inline constinit Operator<void(const Tensor& predicted, const Tensor& labels, const Channels& over,
+                               const LabelList& ignored, Tensor& counts, Tensor& totals, Tensor& noted)>
+    confusion_counts{"confusion_counts"};
+/// y = counts over the total of their row, 0 where that is 0.
+inline constinit Operator<void(const Tensor& counts, const Tensor& totals, Tensor& y)> row_shares{
+    "row_shares"};
+/// y (positions x 4): label, its score, predicted class, its score, where these are two classes; else -1.
+inline constinit Operator<void(const Tensor& scores, const Tensor& predicted, const Tensor& labels,
+                               const Channels& over, const LabelList& ignored, Tensor& y)>
+    wrong_positions{"wrong_positions"};
 /// Adds to counts (n, f64) the earlier ones that `earlier` (rows x 2 n) holds, each as a number below 2^20
 /// and a multiple of 2^20, so that f32 holds them exactly up to 2^44. If `keeps`, the sums take their place,
 /// in row 0.

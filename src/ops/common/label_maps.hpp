@@ -84,6 +84,72 @@ struct Agreement {
   }
 };
 
+template <class T>
+struct PredictedClass {
+  Channels over;
+  const T* scores;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
+    const T* const at = scores + first_class(over, position);
+    std::int64_t best = 0;
+    for (std::int64_t c = 1; c < over.channels; ++c) {
+      const T most = at[best * over.inner], score = at[c * over.inner];
+      if (score > most || (std::isnan(most) && !std::isnan(score))) best = c;
+    }
+    y[position] = static_cast<T>(best);
+  }
+};
+
+/// Of all positions with one label.
+template <class T>
+struct ConfusionRow {
+  Channels over;
+  LabelList ignored;
+  const T *predicted, *labels;
+  double *counts, *totals;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t row) const {
+    double* const to = counts + row * over.channels;
+    for (std::int64_t c = 0; c < over.channels; ++c) to[c] = 0;
+    double total = 0;
+    const bool counted = !is_listed(ignored, static_cast<T>(row));
+    for (std::int64_t i = 0; counted && i < over.outer * over.inner; ++i) {
+      if (labels[i] != static_cast<T>(row)) continue;
+      to[static_cast<std::int64_t>(predicted[i])] += 1;
+      total += 1;
+    }
+    totals[row] = total;
+  }
+};
+
+template <class T>
+struct RowShares {
+  std::int64_t columns;
+  const double *counts, *totals;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t i) const {
+    const double total = totals[i / columns];
+    y[i] = total > 0 ? static_cast<T>(counts[i] / total) : T(0);
+  }
+};
+
+template <class T>
+struct WrongPosition {
+  Channels over;
+  LabelList ignored;
+  const T *scores, *predicted, *labels;
+  T* y;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t position) const {
+    T* const to = y + 4 * position;
+    const T classes[] = {labels[position], predicted[position]};
+    const bool wrong = classes[0] != classes[1] && !is_listed(ignored, classes[0]) &&
+                       kind_of(classes[0], {}, over.channels) == LabelKind::valid;
+    for (int i = 0; i < 2; ++i) {
+      to[2 * i] = wrong ? classes[i] : T(-1);
+      to[2 * i + 1] = wrong ? scores[place_of_label(over, position, classes[i])] : T(-1);
+    }
+  }
+};
+
 /// Reduces over memory seen as 1 x rows x length.
 template <class T>
 struct NextValue {
@@ -246,6 +312,59 @@ void agreement_on(Context& context, const Tensor& counts, Tensor& y) {
 }
 
 template <class Backend>
+void predicted_classes_on(Context& context, const Tensor& scores, const Channels& over, Tensor& y) {
+  detail::require_positions("predicted_classes", scores, y, over);
+  dispatch_float(scores.dtype(), "predicted_classes", [&]<class T>() {
+    Backend::for_each_long(context, y.count(), over.channels,
+                           detail::PredictedClass<T>{over, scores.data<T>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
+void confusion_counts_on(Context& context, const Tensor& predicted, const Tensor& labels,
+                         const Channels& over, const LabelList& ignored, Tensor& counts, Tensor& totals,
+                         Tensor& noted) {
+  const std::int64_t positions = over.outer * over.inner;
+  require_count("confusion_counts, predicted", predicted, positions);
+  require_count("confusion_counts, labels", labels, positions);
+  require_count("confusion_counts, counts", counts, over.channels * over.channels);
+  require_count("confusion_counts, totals", totals, over.channels);
+  require_count("confusion_counts, noted", noted, 3);
+  dispatch_float(labels.dtype(), "confusion_counts", [&]<class T>() {
+    Backend::for_each_long(context, over.channels, positions + over.channels,
+                           detail::ConfusionRow<T>{over, ignored, predicted.data<T>(), labels.data<T>(),
+                                                   counts.data<double>(), totals.data<double>()});
+    Backend::reduce_all(context, positions,
+                        detail::FindStrayLabel<T>{
+                            {noted.data<double>(), over.inner}, over.channels, ignored, labels.data<T>()});
+  });
+}
+
+template <class Backend>
+void row_shares_on(Context& context, const Tensor& counts, const Tensor& totals, Tensor& y) {
+  require_count("row_shares", y, counts.count());
+  if (y.count() == 0) return;
+  dispatch_float(y.dtype(), "row_shares", [&]<class T>() {
+    Backend::for_each(context, y.count(),
+                      detail::RowShares<T>{counts.count() / totals.count(), counts.data<double>(),
+                                           totals.data<double>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
+void wrong_positions_on(Context& context, const Tensor& scores, const Tensor& predicted, const Tensor& labels,
+                        const Channels& over, const LabelList& ignored, Tensor& y) {
+  detail::require_positions("wrong_positions", scores, labels, over);
+  require_count("wrong_positions, predicted", predicted, labels.count());
+  require_count("wrong_positions", y, 4 * labels.count());
+  dispatch_float(scores.dtype(), "wrong_positions", [&]<class T>() {
+    Backend::for_each(context, labels.count(),
+                      detail::WrongPosition<T>{over, ignored, scores.data<T>(), predicted.data<T>(),
+                                               labels.data<T>(), y.data<T>()});
+  });
+}
+
+template <class Backend>
 void add_earlier_counts_on(Context& context, Tensor& counts, bool keeps, Tensor& earlier) {
   const std::int64_t n = counts.count(), rows = earlier.shape()[0];
   require_count("add_earlier_counts", earlier, rows * 2 * n);
@@ -342,6 +461,10 @@ struct DefineLabelMaps {
   DefineLabelMaps() {
     count_agreement.define(Backend::kind, &count_agreement_on<Backend>);
     agreement.define(Backend::kind, &agreement_on<Backend>);
+    predicted_classes.define(Backend::kind, &predicted_classes_on<Backend>);
+    confusion_counts.define(Backend::kind, &confusion_counts_on<Backend>);
+    row_shares.define(Backend::kind, &row_shares_on<Backend>);
+    wrong_positions.define(Backend::kind, &wrong_positions_on<Backend>);
     add_earlier_counts.define(Backend::kind, &add_earlier_counts_on<Backend>);
     next_value.define(Backend::kind, &next_value_on<Backend>);
     note_finite.define(Backend::kind, &note_finite_on<Backend>);
