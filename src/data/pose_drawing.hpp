@@ -30,6 +30,17 @@ Pose drawn_joints(const Skeleton& skeleton, const Pose& stored);
 /// After mirroring, who was on the right is on the left.
 void exchange_sides(const Skeleton& skeleton, Pose& pose);
 
+/// A turn around a point of an image, counter-clockwise as one sees it.
+struct PoseTurn {
+  double x = 0, y = 0, cosine = 1, sine = 0;
+  PosePoint forth(const PosePoint& p) const {
+    return {x + cosine * (p.x - x) + sine * (p.y - y), y - sine * (p.x - x) + cosine * (p.y - y)};
+  }
+  PosePoint back(const PosePoint& p) const {
+    return {x + cosine * (p.x - x) - sine * (p.y - y), y + sine * (p.x - x) + cosine * (p.y - y)};
+  }
+};
+
 /// Rows of cells of `stride` x `stride` pixels.
 struct PoseGrid {
   int height = 0, width = 0, stride = 1;

@@ -70,17 +70,6 @@ void interpolate(const Image& image, const PosePoint& at, std::uint8_t* to) {
     to[c] = static_cast<std::uint8_t>(std::lround(std::clamp(sums[c], 0.0, 255.0)));
 }
 
-/// A turn around the middle of an image, counter-clockwise as one sees it.
-struct PoseTurn {
-  double x = 0, y = 0, cosine = 1, sine = 0;
-  PosePoint forth(const PosePoint& p) const {
-    return {x + cosine * (p.x - x) + sine * (p.y - y), y - sine * (p.x - x) + cosine * (p.y - y)};
-  }
-  PosePoint back(const PosePoint& p) const {
-    return {x + cosine * (p.x - x) - sine * (p.y - y), y + sine * (p.x - x) + cosine * (p.y - y)};
-  }
-};
-
 bool is_limbed(const caffe::CPMTransformationParameter& settings) {
   const std::optional<Skeleton> skeleton = skeleton_of(settings);
   return skeleton && !skeleton->limbs.empty();

@@ -56,6 +56,11 @@ bool chooses_implementation(const caffe::LayerParameter& layer) {
          p.has_dump_activation();
 }
 
+bool has_shown_weight(const caffe::LayerParameter& layer) {
+  return layer.type() == "EuclideanLossHeatmap" && layer.loss_weight_size() > 0 &&
+         layer.loss_weight(0) != 0 && layer.loss_weight(0) != 1;
+}
+
 /// Does a filler anywhere in the message have a scale?
 bool scales_a_filler(const google::protobuf::Message& message) {
   if (message.GetDescriptor() == caffe::FillerParameter::descriptor())
@@ -203,6 +208,15 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
       "mean_file of dense_image_data_param has no effect, as in SegNet: write mean_value into "
       "transform_param",
       [](const caffe::LayerParameter& layer) { return layer.dense_image_data_param().has_mean_file(); });
+  warn_once(net, "visualise (caffe-heatmap) has no effect: nothing is shown",
+            [](const caffe::LayerParameter& layer) { return layer.visualise(); });
+  warn_once(
+      net, "crop_meanfile of heatmap_data_param has no effect, as in caffe-heatmap",
+      [](const caffe::LayerParameter& layer) { return layer.heatmap_data_param().has_crop_meanfile(); });
+  warn_once(net,
+            "loss_weight of EuclideanLossHeatmap multiplies the gradients, too; in caffe-heatmap only the "
+            "loss that is shown: loss_weight: 1 trains as there",
+            has_shown_weight);
   warn_once(net,
             "strict_dim: false (DeepLab) has no effect: weights of a file must have the shapes of the net's",
             [](const caffe::LayerParameter& layer) { return !layer.strict_dim(); });

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/data/augmenter.hpp"
 #include "banyan/data/clips.hpp"
 #include "banyan/data/field_data.hpp"
+#include "banyan/data/heatmaps.hpp"
 #include "banyan/data/image_transforms.hpp"
 #include "banyan/data/poses.hpp"
 #include "banyan/data/video.hpp"
@@ -116,6 +118,19 @@ std::string why_no_source(const caffe::LayerParameter& layer, const std::string&
   return cat(quoted(source), " does not exist", here);
 }
 
+std::int64_t joints_of_missing(const caffe::LayerParameter& layer, const caffe::NetParameter* net) {
+  const std::int64_t chosen = data::chosen_joints(layer.heatmap_data_param());
+  if (chosen > 0 || net == nullptr || layer.top_size() < 2) return chosen;
+  for (const caffe::LayerParameter& loss : net->layer()) {
+    const bool compares = loss.type() == "EuclideanLossHeatmap" || loss.type() == "EuclideanLoss";
+    if (!compares || loss.bottom_size() < 2 || loss.bottom(1) != layer.top(1)) continue;
+    for (const caffe::LayerParameter& maker : net->layer())
+      if (contains(maker.top(), loss.bottom(0)) && maker.convolution_param().num_output() > 0)
+        return maker.convolution_param().num_output();
+  }
+  return 0;
+}
+
 Shape shape_of_missing(const caffe::LayerParameter& layer) {
   const google::protobuf::Message* settings = nullptr;
   if (source_of(layer, settings).empty()) return {};
@@ -123,6 +138,7 @@ Shape shape_of_missing(const caffe::LayerParameter& layer) {
   if (layer.type() == "FrcnnRoiData") return shape_of_roi_image(layer.roi_data_param());
   if (layer.type() == "CPMData")
     return data::pose_images(layer.cpm_transform_param(), number_in(*settings, "batch_size"));
+  if (layer.type() == "DataHeatmap") return data::heatmap_images(layer.heatmap_data_param());
   if (layer.type() == "DocData")
     return data::transformed_images(layer.image_transform_param(), number_in(*settings, "batch_size"));
   data::CropSize crop = data::crop_of(transform);
@@ -208,7 +224,8 @@ void add_missing_data(const caffe::NetParameter& net, const caffe::NetState& sta
   const caffe::NetParameter kept = filter_net(net, state);
   const Phase phase = phase_of(state.phase());
   for (const caffe::LayerParameter& layer : kept.layer()) {
-    if (layer.bottom_size() > 0 || layer.top_size() == 0 || !stand_in_shapes(layer, shapes).empty()) continue;
+    if (layer.bottom_size() > 0 || layer.top_size() == 0 || !stand_in_shapes(layer, shapes, &kept).empty())
+      continue;
     if (const auto filled = passes ? shapes_to_fill(layer, phase) : std::vector<Shape>{}; !filled.empty()) {
       log_warning(cat("layer ", quoted(layer.name()), " (", layer.type(),
                       "): a program fills its blobs; constant values ", "take their place, for ",

@@ -11,6 +11,7 @@
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/data/field_data.hpp"
+#include "banyan/data/heatmaps.hpp"
 #include "banyan/data/poses.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
@@ -84,8 +85,10 @@ Shape stand_in_slice(const caffe::LayerParameter& source, int top, const Shape& 
 
 /// Of blob `top` of a source whose first one is `first`: of one value per image; of AnnotatedData's table
 /// with one row, or its rows for each image; of a label for each pixel, and the images' sizes, or of
-/// SelectSegBinary's numbers of classes; of FrcnnRoiData's image's size and scale, and of one box.
-Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape& first) {
+/// SelectSegBinary's numbers of classes; of FrcnnRoiData's image's size and scale, and of one box; of
+/// DataHeatmap's maps.
+Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape& first,
+                      const caffe::NetParameter* net) {
   const std::int64_t items = first.dim(0);
   if (makes_table(source)) return {1, 1, 1, 8};
   if (has_fixed_rows(source)) return {items, 1, 300, 5};
@@ -94,6 +97,9 @@ Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape&
   if (source.type() == "FrcnnRoiData") return top == 1 ? Shape{items, 3} : Shape{1, 5};
   if (source.type() == "CPMData" && first.axes() == 4)
     return data::pose_maps(source.cpm_transform_param(), first);
+  if (source.type() == "DataHeatmap")
+    return data::heatmap_maps(source.heatmap_data_param(), items,
+                              std::max<std::int64_t>(joints_of_missing(source, net), 1));
   if (data::makes_field_data(source) && first.axes() == 4)
     return data::field_data_shape(data::field_data_settings(source), first, static_cast<std::size_t>(top));
   if (source.type() == "ImageLabelData" && top == 1 && first.axes() == 4) {
@@ -245,7 +251,8 @@ std::vector<caffe::LayerParameter> made_up_layers(const caffe::NetParameter& net
 }  // namespace
 
 std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
-                                   const std::map<std::string, Shape>& shapes) {
+                                   const std::map<std::string, Shape>& shapes,
+                                   const caffe::NetParameter* net) {
   const auto given = [&](const std::string& top) { return shapes.count(top) > 0; };
   const auto first = std::find_if(source.top().begin(), source.top().end(), given);
   std::vector<Shape> found;
@@ -257,7 +264,7 @@ std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
   if (first != source.top().begin()) refuse_part(*first, source, 0);
   for (int k = 0; k < source.top_size(); ++k)
     found.push_back(given(source.top(k)) ? shapes.at(source.top(k))
-                                         : stand_in_labels(source, k, shapes.at(*first)));
+                                         : stand_in_labels(source, k, shapes.at(*first), net));
   return found;
 }
 
@@ -273,7 +280,8 @@ std::map<std::string, std::string> make_up_data(caffe::NetParameter& net,
     const bool kept = state == nullptr || keeps(*state, layer);
     if (source && !kept)
       for (const std::string& top : layer.top()) unused.erase(top);
-    const std::vector<Shape> tops = source && kept ? stand_in_shapes(layer, shapes) : std::vector<Shape>{};
+    const std::vector<Shape> tops =
+        source && kept ? stand_in_shapes(layer, shapes, &net) : std::vector<Shape>{};
     if (tops.empty()) {
       *layers.Add() = layer;
       continue;

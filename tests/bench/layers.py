@@ -789,6 +789,9 @@ CASES = {
         "SSIMLoss ssim_loss_param { kernel_size: 8 stride: 8 c1: 0.0001 c2: 0.001 }",
         constant=("y",),
     ),
+    "EuclideanLossHeatmap": Case(  # of caffe-heatmap
+        {"x": ((14, 7, 64, 64), signed), "y": ((14, 7, 64, 64), signed)}, "EuclideanLossHeatmap", constant=("y",)
+    ),
     "K1_EuclideanLoss": Case({"x": ((128, 48), signed)}, "K1_EuclideanLoss"),  # of Caffe-DeepBinaryCode
     "K2_EuclideanLoss": Case({"x": ((128, 48), signed)}, "K2_EuclideanLoss"),
     "MMDLoss": Case(  # of DAN; PyTorch's side compares all pairs
@@ -1137,7 +1140,7 @@ NO_CASE = {
     **{
         type: READS_FILES
         for type in (
-            "AnnotatedData", "BboxData", "CPMData", "CustomData", "Data", "DenseImageData", "DetectionData", "DocData", "EvalData", "FrcnnRoiData", "HDF5Data", "ImageData",
+            "AnnotatedData", "BboxData", "CPMData", "CustomData", "Data", "DataHeatmap", "DenseImageData", "DetectionData", "DocData", "EvalData", "FrcnnRoiData", "HDF5Data", "ImageData",
             "ImageGtData", "ImageLabelData", "ImageSegData", "SegData", "SelectSegBinary", "VideoData", "WindowData", "WindowSegData",
         )
     },

@@ -892,6 +892,7 @@ CASES = {
     "ConfusionMatrix": confusion_matrix,
     "UniqueLabel": lambda t: lambda: torch.cat([labels.unique() for labels in t["y"]]),
     "EuclideanLoss": lambda t: lambda: F.mse_loss(t["x"], t["y"], reduction="sum") / 2 / len(t["x"]),
+    "EuclideanLossHeatmap": lambda t: lambda: F.mse_loss(t["x"], t["y"], reduction="sum") / 2,
     "L1Loss": lambda t: lambda: F.l1_loss(t["x"], t["y"], reduction="sum") / len(t["x"]),
     "L1Loss of locations": lambda t: lambda: lengths(t),
     "XCovLoss": lambda t: lambda: covariances(t).square().sum() / 2,

@@ -18,6 +18,7 @@
 #include "banyan/data/datum.hpp"
 #include "banyan/data/documents.hpp"
 #include "banyan/data/hdf5_source.hpp"
+#include "banyan/data/heatmaps.hpp"
 #include "banyan/data/idx.hpp"
 #include "banyan/data/image_codec.hpp"
 #include "banyan/data/image_list.hpp"
@@ -572,12 +573,20 @@ Seeds list_seeds() {
           "a.jpg 1 2\n\"b c.png\" -3 4\n",
           "# 0\na.png\n2\n3 1 0 2 1 0\n7 -2 0 9.5 9 1\n# 1 b.png 0",
           "a.png b.png -1 0 4 5\n",
+          "a.png 1,2.5,-3,4 1,2,3,4,0 0\nb.png 5,6,7,8 - 2\n",
           "# 0 a.png 3 8 9 1 2 0 0 0 4 5 1 1 1 2 2"};
 }
 void run_list(std::string_view bytes) {
   const BytesAsFile file(bytes);
   data::SegmentationOptions windows;
   windows.windows = true;
+  caffe::HeatmapDataParameter joints;
+  joints.set_source(file.path());
+  joints.set_sample_per_cluster(true);
+  try {
+    data::open_heatmap_list(joints, {});
+  } catch (const Error&) {
+  }
   try {
     data::open_roi_list(file.path(), "");
   } catch (const Error&) {  // another kind of list

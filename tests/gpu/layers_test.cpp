@@ -260,9 +260,10 @@ TEST(GpuLayerTypes, AreTested) {
       "Data", "DummyData",                                     // training_test.cpp, detection_test.cpp
       "Python",                                                // train/python_training_test.cpp
       // Their batches travel as those of Data do (source_layer.hpp), or the program fills them.
-      "AnnotatedData", "BboxData", "CPMData", "CustomData", "DenseImageData", "DetectionData", "DocData",
-      "EvalData", "HDF5Data", "ImageData", "ImageGtData", "ImageLabelData", "ImageSegData", "Input",
-      "MemoryData", "SegData", "SelectSegBinary", "VideoData", "WindowData", "WindowSegData", "FrcnnRoiData"};
+      "AnnotatedData", "BboxData", "CPMData", "CustomData", "DataHeatmap", "DenseImageData", "DetectionData",
+      "DocData", "EvalData", "HDF5Data", "ImageData", "ImageGtData", "ImageLabelData", "ImageSegData",
+      "Input", "MemoryData", "SegData", "SelectSegBinary", "VideoData", "WindowData", "WindowSegData",
+      "FrcnnRoiData"};
   for (const Group& group : groups())
     for (const GradientCase& each : group.cases) tested.insert(layer_from_text(each.text).type());
   for (const AnyBatch& each : every_layer()) tested.insert(layer_from_text(each.text).type());

@@ -488,6 +488,28 @@ TEST(BinaryCodes, AreDrawnAwayFromTheMiddleWhichIsTheirMean) {
   EXPECT_EQ(loss_of("type: 'K2_EuclideanLoss'", {Shape{0, 2}}, {{}}), 0);
 }
 
+/// The branch's gradient; the third input has no effect.
+TEST(EuclideanLossHeatmap, IsHalfTheSumOfTheSquaresWhoseGradientTheBranchHas) {
+  const std::vector<std::pair<const char*, double>> divisors{{"", 1},
+                                                             {"loss_param { normalization: BATCH_SIZE }", 2},
+                                                             {"loss_param { normalization: FULL }", 4},
+                                                             {"loss_param { normalize: true }", 4}};
+  for (const auto& [settings, divisor] : divisors)
+    for (const std::size_t inputs : {2u, 3u}) {
+      std::vector<Shape> shapes{Shape{2, 1, 2, 1}, Shape{2, 1, 2, 1}};
+      if (inputs == 3) shapes.push_back(Shape{2, 3, 8, 8});
+      Bench bench(std::string("type: 'EuclideanLossHeatmap' ") + settings, shapes, 1);
+      bench.set_input(0, {1, 2, 3, 4});
+      bench.set_input(1, {0, 4, 3, 5});
+      bench.forward();
+      expect_near(bench.output(), {(1 + 4 + 1) / 2.0 / divisor}, 1e-15, settings);
+      bench.backward(Values{3});
+      expect_near(bench.input_gradient(0), {3 / divisor, -6 / divisor, 0, -3 / divisor}, 1e-15, settings);
+      expect_near(bench.input_gradient(1), {-3 / divisor, 6 / divisor, 0, 3 / divisor}, 1e-15, settings);
+      EXPECT_FALSE(bench.layer().traits().differentiable(2));
+    }
+}
+
 TEST(TripletLoss, SurvivesLargeDistances) {
   const std::vector<Shape> shapes(3, Shape{1, 1});
   const std::string text = "type: 'TripletLoss' triplet_loss_param { losstype: 2 }";
@@ -562,6 +584,7 @@ TEST(Losses, RefuseWhatDoesNotFit) {
            {"type: 'ContrastiveLoss'", {two, two, Shape{3}}, "one number"},
            {"type: 'ContrastiveLoss'", {two, two, Shape{2}, Shape{3}}, "one number"},
            {"type: 'K1_EuclideanLoss'", {two, three}, "same batch"},
+           {"type: 'EuclideanLossHeatmap'", {Shape{2, 3, 1}, Shape{2, 1, 3}}, "must have one shape"},
            {"type: 'TripletLoss'", {two, two, three}, "one shape"}}) {
     try {
       Bench bench(tested.text, tested.inputs, 1);

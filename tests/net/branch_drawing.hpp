@@ -741,6 +741,17 @@ class BranchDrawing : public DetectorDrawing {
                             "double_margin_contrastive_loss_param { margin_gen: 0.5 margin_imp: 3 }",
                             {first, scores()}, {"flag"});
     }
+    if (below(3) == 0) {
+      const std::size_t first = below(2) == 0 ? scores() : from;
+      std::vector<std::size_t> compared = {first, like(first)};
+      if (below(2) == 0) compared.push_back(pick());  // which has no effect
+      if (below(2) == 0)
+        return add_loss_layer(
+            "EuclideanLossHeatmap",
+            one_of("loss_param { normalization: BATCH_SIZE }", "loss_param { normalize: true }"), compared);
+      add_unreadable({"EuclideanLossHeatmap", "loss_weight: 0.01", compared});  // of the sum over all values
+      return;
+    }
     if (below(2) == 0) {
       const std::size_t first = below(2) == 0 ? scores() : from;
       return add_loss_layer("DiceCoefLoss", one_of("", "loss_param { normalization: BATCH_SIZE }"),

@@ -62,6 +62,22 @@ TEST(ForkSettings, OfASoftmaxInNormalizeHaveNone) {
   EXPECT_EQ(logged("layer { name: 'n' type: 'Normalize' } layer { name: 's' type: 'Softmax'" + setting), "");
 }
 
+TEST(ForkSettings, OfHeatmapsAreSaid) {
+  const auto logged = [](const std::string& text) {
+    ::testing::internal::CaptureStderr();
+    warn_of_fork_settings(io::parse_net_text(text, "net"));
+    return ::testing::internal::GetCapturedStderr();
+  };
+  const std::string loss = "layer { name: 'l' type: 'EuclideanLossHeatmap' ";
+  EXPECT_THAT(logged("layer { name: 'd' type: 'DataHeatmap' visualise: true heatmap_data_param { "
+                     "crop_meanfile: 'm' } } " +
+                     loss + "loss_weight: 3 }"),
+              AllOf(HasSubstr("layer \"d\": visualise (caffe-heatmap) has no effect"),
+                    HasSubstr("layer \"d\": crop_meanfile of heatmap_data_param has no effect"),
+                    HasSubstr("layer \"l\": loss_weight of EuclideanLossHeatmap multiplies the gradients")));
+  EXPECT_EQ(logged(loss + "loss_weight: 1 visualise: false visualise_channel: 2 } " + loss + "}"), "");
+}
+
 TEST(ForkSettings, ChoicesOfAnImplementationHaveNone) {
   const auto logged = [](const std::string& text) {
     ::testing::internal::CaptureStderr();

@@ -150,7 +150,7 @@ TEST(LayerTypes, ShowAllTheirSettings) {
       AllOf(HasSubstr("Data: records of an LMDB or a LevelDB\n"), HasSubstr("data_param (DataParameter)"),
             HasSubstr("transform_param (TransformationParameter): Output is (pixel - mean)"),
             HasSubstr("softmax_param (SoftmaxParameter)"), HasSubstr("loss_param (LossParameter)")));
-  for (const char* type : {"HDF5Data", "CPMData", "CustomData", "DocData"})
+  for (const char* type : {"HDF5Data", "CPMData", "CustomData", "DataHeatmap", "DocData"})
     EXPECT_THAT(describe_layer_types({type}, false), Not(HasSubstr("\ntransform_param"))) << type;
   for (const char* type : {"AnnotatedData", "CPMData"})
     EXPECT_THAT(describe_layer_types({type}, false), HasSubstr("\ndata_param (DataParameter)")) << type;

@@ -35,9 +35,11 @@ struct ModelOptions {
 
 /// The shapes of a source's tops if `shapes` has one of them, else none: a top without a shape of its own has
 /// as many entries as the first top, in the form that the source gives its labels, or that a program would
-/// have to fill. Throws bad_input if the first one's shape is not known by either way.
+/// have to fill. What reads it in `net`, if given, tells how many joints a list has. Throws bad_input if the
+/// first one's shape is not known by either way.
 std::vector<Shape> stand_in_shapes(const caffe::LayerParameter& source,
-                                   const std::map<std::string, Shape>& shapes);
+                                   const std::map<std::string, Shape>& shapes,
+                                   const caffe::NetParameter* net = nullptr);
 
 /// Replaces every source that makes a blob of `shapes` (upgraded net) by one that makes constant values: 0.5
 /// in its first blob, 0 in others and where only layers read that pass no gradient to it, as labels (if

@@ -279,7 +279,8 @@ class LayerCheck {
   }
 
   std::vector<Shape> given_shapes(const caffe::LayerParameter& source) const {
-    return is_for_other_phase(source) ? std::vector<Shape>() : stand_in_shapes(source, options_.shapes);
+    return is_for_other_phase(source) ? std::vector<Shape>()
+                                      : stand_in_shapes(source, options_.shapes, &source_.net);
   }
 
   /// False if the shapes of what it reads cannot be known.
@@ -316,8 +317,11 @@ class LayerCheck {
       }
       findings_.note(
           cat(begin, "; checked as if its images had ", shape[1], shape[1] == 1 ? " channel" : " channels"));
-      shapes = stand_in_shapes(parameter, {{parameter.top(0), shape}});
-      if (parameter.top_size() > 1 && is_divided(parameter.top(1))) unknown_.insert(parameter.top(1));
+      shapes = stand_in_shapes(parameter, {{parameter.top(0), shape}}, &source_.net);
+      const bool joints_unknown =
+          parameter.type() == "DataHeatmap" && joints_of_missing(parameter, &source_.net) == 0;
+      if (parameter.top_size() > 1 && (joints_unknown || is_divided(parameter.top(1))))
+        unknown_.insert(parameter.top(1));
     }
     // What their files hold is not always labels.
     if (parameter.type() == "HDF5Data" || parameter.type() == "Python")

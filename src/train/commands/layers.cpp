@@ -70,7 +70,8 @@ std::string open_json(const TypeRow& row) {
 std::vector<const google::protobuf::FieldDescriptor*> settings_of(const std::string& type) {
   const std::unique_ptr<Layer> layer = plain_layer(type);
   std::vector<std::string> names = layer_info(type).messages();
-  const bool refused = type == "HDF5Data" || type == "CPMData" || type == "CustomData" || type == "DocData";
+  const bool refused = type == "HDF5Data" || type == "CPMData" || type == "CustomData" ||
+                       type == "DataHeatmap" || type == "DocData";
   if (dynamic_cast<data::BatchSource*>(layer.get()) != nullptr && !refused)
     names.emplace_back("transform_param");
   if (layer->traits().loss && names != std::vector<std::string>{"loss_param"})
