@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -30,20 +31,22 @@ sigset_t handled() {
 
 /// The threads that compute with the calling one are started now; they keep the signals that it blocks.
 void start_team() {
-  static thread_local int started = 0;
-  if (started >= omp_get_max_threads()) return;
+  static thread_local int asked = 0;
+  if (asked >= omp_get_max_threads()) return;
+  asked = omp_get_max_threads();
+  std::atomic<int> here{0};
 #pragma omp parallel
-  {
-#pragma omp single
-    started = omp_get_num_threads();
-  }
+  ++here;
 }
+
+std::atomic<bool> left_to_one_thread{false};
 
 }  // namespace
 
 void leave_signals_to_one_thread() {
   const sigset_t set = handled();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  left_to_one_thread = true;
   static std::once_flag started;
   try {
     std::call_once(started, [] { std::thread(take_signals).detach(); });
@@ -54,9 +57,11 @@ void leave_signals_to_one_thread() {
 }
 
 SignalsAllowed::SignalsAllowed() {
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &before_);
+  if (!left_to_one_thread) return;  // what is blocked, the program has blocked
   start_team();
   const sigset_t set = handled();
-  ::pthread_sigmask(SIG_UNBLOCK, &set, &before_);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 SignalsAllowed::~SignalsAllowed() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

@@ -339,6 +339,9 @@ void check_heatmaps(const HeatmapSettings& settings, const std::string& layer) {
            quoted(settings.labelinds()));
   if (places->size() % 2 != 0)
     refuse("labelinds chooses ", places->size(), " numbers; a joint has two, x and y");
+  for (auto x = places->begin(); x != places->end(); std::advance(x, 2))
+    if (*x % 2 == 0 || *std::next(x) != *x + 1)
+      refuse("labelinds chooses number ", *x, " of a line without the other one of its joint");
   if (settings.has_meanfile())
     refuse(
         "meanfile is not supported: it holds a mean image for each video; a Bias layer can subtract one mean "

@@ -337,6 +337,16 @@ bool reads_one_database(const caffe::LayerParameter& layer) {
   return layer.type() == "DocData" && layer.has_data_param() && !layer.has_doc_data_param();
 }
 
+/// What they do not have.
+bool has_more_than_documents(caffe::DataParameter data) {
+  data.clear_source();
+  data.clear_batch_size();
+  data.clear_rand_skip();
+  data.clear_backend();
+  data.clear_threads();
+  return data.ByteSizeLong() > 0;
+}
+
 void become_documents(caffe::LayerParameter& layer) {
   const caffe::DataParameter& data = layer.data_param();
   caffe::DocDataParameter& documents = *layer.mutable_doc_data_param();
@@ -344,6 +354,7 @@ void become_documents(caffe::LayerParameter& layer) {
   if (data.has_batch_size()) documents.set_batch_size(data.batch_size());
   if (data.has_rand_skip()) documents.set_rand_skip(data.rand_skip());
   if (data.has_backend()) documents.set_backend(data.backend());
+  if (data.has_threads()) documents.set_threads(data.threads());
   if (layer.top_size() > 1) documents.add_label_names("layout_type");
   layer.clear_data_param();
 }
@@ -460,6 +471,10 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
       layer.set_type("OverlapSoftmaxWithLoss");
       continue;
     }
+    if (become == become_documents && has_more_than_documents(layer.data_param()))
+      warn(layer,
+           ": of data_param only source, batch_size, rand_skip, backend and threads have an effect; "
+           "image_transform_param says what becomes of an image");
     if (become == become_input) {
       refuse_spark_data(layer, origin);
       warn(layer,
@@ -504,7 +519,7 @@ caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::str
     if (become == become_weighted_loss)
       warn(layer, ": ", quoted(layer.bottom(2)),
            " is read as weights of samples or positions (WeightedSoftmaxWithLoss), which do not change the "
-           "divisor; in some branches they do");
+           "divisor; in some branches they do, and scnn's are overlaps (OverlapSoftmaxWithLoss)");
     if (become == become_power && std::exchange(single, &layer) == nullptr)
       warn(layer, " has one input, as in FlowNet; it and others like it are read as Power");
     edges = edges || of_hed;

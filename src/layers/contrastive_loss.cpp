@@ -5,7 +5,8 @@
 // vectors get gradients; that of a dissimilar pair is divided by d + 1e-4 in place of d, as Caffe's is.
 //
 // DoubleMarginContrastiveLoss has two margins: max(d - margin_gen, 0)^2 for similar pairs, max(margin_imp -
-// d, 0)^2 for others, both with a gradient divided by d + 1e-4.
+// d, 0)^2 for others, with gradients divided by d + 1e-4 (that of similar pairs with a margin_gen of 0 is
+// exact).
 #include <cmath>
 
 #include "banyan/layers/loss.hpp"

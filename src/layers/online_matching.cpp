@@ -27,17 +27,14 @@ class MatchingLayer : public WholeBatchLossLayer {
                              .differentiable_inputs = 1}) {
     traits_.loss = false;
     traits_.shares = 0;
-    bool learns[] = {true, true};
-    for (int i = 0; i < 2 && i < parameter.param_size(); ++i) learns[i] = parameter.param(i).lr_mult() != 0;
-    if (learns[0] != learns[1])
-      refuse("its two blobs change together or not at all; of their lr_mult one is 0 and one is not");
-    learns_ = learns[0] && options.phase == Phase::train;
+    learns_ =
+        options.phase == Phase::train && (parameter.param_size() == 0 || parameter.param(0).lr_mult() != 0);
     if (!learns_) traits_.meets = Meets::never;
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &x = inputs[0]->shape, &labels = inputs[1]->shape;
-    if (x.axes() < 1 || labels.count() != x[0])
+    if (x.axes() < 1 || labels.axes() < 1 || labels[0] != x[0] || labels.count() != x[0])
       refuse("expected one label for each sample of ", quoted(inputs[0]->name), ", which is ", x.to_string(),
              "; ", quoted(inputs[1]->name), " is ", labels.to_string());
     if (x.count(1) != length_)
@@ -101,6 +98,10 @@ class LabeledMatchingLayer : public MatchingLayer {
   LabeledMatchingLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : MatchingLayer(parameter, options, 2) {
     traits_.differentiable_outputs = 1;
+    const bool first = parameter.param_size() == 0 || parameter.param(0).lr_mult() != 0;
+    const bool second = parameter.param_size() < 2 || parameter.param(1).lr_mult() != 0;
+    if (first != second)
+      refuse("its two blobs change together or not at all; of their lr_mult one is 0 and one is not");
   }
 
   void read_settings() override {
@@ -128,6 +129,12 @@ class UnlabeledMatchingLayer : public MatchingLayer {
 
   void setup(const Blobs& inputs, const Blobs&) override {
     declare_memory(*inputs[0], parameter_.unlabeled_matching_param().queue_size(), "queue_size", 1);
+  }
+
+  /// The branch stores rows only: then the first one is written next.
+  std::vector<const io::BlobData*> match_blobs(const io::LayerWeights& source) const override {
+    if (source.blobs.size() == 1) return {&source.blobs[0], nullptr};
+    return MatchingLayer::match_blobs(source);
   }
 
  private:

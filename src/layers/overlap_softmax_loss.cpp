@@ -46,7 +46,8 @@ class OverlapSoftmaxLossLayer : public SoftmaxedLossLayer {
 
 const RegisterLayer<OverlapSoftmaxLossLayer> registered_overlap_softmax_loss(
     "OverlapSoftmaxWithLoss", {.about = "softmax loss, less likely labels where clips overlap little (scnn)",
-                               .message = "softmax_param"});
+                               .message = "softmax_param",
+                               .inputs = {{4}, {}, {}}});
 
 }  // namespace
 }  // namespace banyan

@@ -37,7 +37,7 @@ class RankHardLossLayer : public WholeBatchLossLayer {
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &features = inputs[0]->shape, &labels = inputs[1]->shape;
-    if (features.axes() < 1 || labels.count() != features[0])
+    if (features.axes() < 1 || labels.axes() < 1 || labels[0] != features[0] || labels.count() != features[0])
       refuse("expected one label for each sample of ", quoted(inputs[0]->name), ", which is ",
              features.to_string(), "; ", quoted(inputs[1]->name), " is ", labels.to_string());
     set_output(*outputs[0], Shape{});

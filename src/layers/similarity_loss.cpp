@@ -26,9 +26,9 @@ class SimilarityLossLayer : public LossLayer {
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &a = inputs[0]->shape, &b = inputs[1]->shape;
-    if (a.axes() < 1 || b.axes() < 1 || a[0] != b[0] || a.count() != b.count())
-      refuse("expected two blobs of one shape; ", quoted(inputs[0]->name), " is ", a.to_string(), ", ",
-             quoted(inputs[1]->name), " is ", b.to_string());
+    if (a.axes() < 1 || b.axes() < 1 || !fit(a, b))
+      refuse("expected two blobs whose vectors are as many and as long; ", quoted(inputs[0]->name), " is ",
+             a.to_string(), ", ", quoted(inputs[1]->name), " is ", b.to_string());
     over_ = vectors_of(a);
     set_output(*outputs[0], Shape{});
   }
@@ -58,6 +58,8 @@ class SimilarityLossLayer : public LossLayer {
 
  protected:
   virtual ops::Channels vectors_of(const Shape& shape) const = 0;
+  /// Whether the vectors are as many and as long.
+  virtual bool fit(const Shape& a, const Shape& b) const = 0;
   /// partial_, own_ and other_ from products_ and squares_.
   virtual void compare(Context& context) = 0;
   virtual const Tensor& own(std::size_t i) const { return own_[i]; }
@@ -76,6 +78,7 @@ class DiceCoefLossLayer : public SimilarityLossLayer {
 
  private:
   ops::Channels vectors_of(const Shape& shape) const override { return {shape[0], shape.count(1), 1}; }
+  bool fit(const Shape& a, const Shape& b) const override { return a[0] == b[0] && a.count() == b.count(); }
   void compare(Context& context) override {
     ops::dice_loss(context, products_, squares_[0], squares_[1], own_[0], other_, partial_);
   }
@@ -95,6 +98,11 @@ class CosineLossLayer : public SimilarityLossLayer {
  private:
   ops::Channels vectors_of(const Shape& shape) const override {
     return {shape.count(0, axis_), shape[axis_], shape.count(axis_ + 1)};
+  }
+  bool fit(const Shape& a, const Shape& b) const override {
+    if (b.axes() <= axis_) return false;
+    const ops::Channels first = vectors_of(a), second = vectors_of(b);
+    return first.outer == second.outer && first.channels == second.channels && first.inner == second.inner;
   }
   void compare(Context& context) override {
     ops::cosine_loss(context, products_, squares_[0], squares_[1], own_[0], own_[1], other_, partial_);

@@ -367,7 +367,7 @@ TEST_F(HeatmapData, SaysWhatIsWrongInAList) {
   EXPECT_THAT(complaint("a.png , - 0\n"), HasSubstr("found \"\" in \",\""));
   EXPECT_THAT(complaint("a.png 1,2 - 0\na.png 1,2,3,4 - 0\n"),
               HasSubstr("2: expected 2 numbers for joints, as the first line has them, found 4"));
-  EXPECT_THAT(complaint("a.png 1,2 - 0\n", "labelinds: '1,4'"),
+  EXPECT_THAT(complaint("a.png 1,2 - 0\n", "labelinds: '3,4'"),
               HasSubstr("1: labelinds names number 4, but the line has 2"));
   EXPECT_THAT(complaint("a.png 1,2 - x\n", "sample_per_cluster: true"),
               HasSubstr("1: expected the number of a cluster at the end of the line, found \"x\""));
@@ -400,6 +400,9 @@ TEST_F(HeatmapData, RefusesWhatItCannotDo) {
                 HasSubstr("heatmap_data_param.labelinds must hold places of a line's numbers from 1 on"));
   EXPECT_THAT(refusal(sizes() + "labelinds: '1,2,5'"),
               HasSubstr("labelinds chooses 3 numbers; a joint has two, x and y"));
+  EXPECT_THAT(refusal(sizes() + "labelinds: '2,3'"),
+              HasSubstr("labelinds chooses number 2 of a line without the other one of its joint"));
+  EXPECT_THAT(refusal(sizes() + "labelinds: '1,2,3,5'"), HasSubstr("labelinds chooses number 3 "));
   EXPECT_THAT(bad_input_of([&] { Replica("name: 'd' type: 'DataHeatmap' top: 'a' top: 'b'"); }),
               HasSubstr("heatmap_data_param.source is missing"));
   EXPECT_THAT(bad_input_of([&] { Replica(text(sizes()) + " transform_param { mirror: true }"); }),

@@ -293,10 +293,10 @@ TEST(Dialects, OtherNamesOfSingleProjects) {
                 boxes + "bottom: 'l' bottom: 'c' bottom: 'a' bottom: 'y' top: 'l' }");
   expect_layers(
       "layer { name: 'd' type: 'DocData' top: 'x' top: 'y' data_param { source: 's' batch_size: 2 backend: "
-      "LMDB rand_skip: 3 } }",
+      "LMDB rand_skip: 3 threads: 4 } }",
       "layer { name: 'd' type: 'DocData' top: 'x' top: 'y' doc_data_param { sources: 's' batch_size: 2 "
       "backend: LMDB "
-      "rand_skip: 3 label_names: 'layout_type' } }");
+      "rand_skip: 3 threads: 4 label_names: 'layout_type' } }");
   const std::string clips =  // scnn
       "layer { name: 'd' type: 'VideoData' top: 'x' top: 'l' top: 'v' }\n";
   expect_layers(

@@ -140,6 +140,29 @@ TEST(UnlabeledMatching, KeepsTheSameQueueOnAnyNumberOfDevices) {
   }
 }
 
+/// The branch's file, whose layer has one blob.
+TEST(UnlabeledMatching, ReadsAQueueThatWasStoredAlone) {
+  Bench bench(kUnlabeled, {Shape{4, 1}, Shape{4}}, 1);
+  io::LayerWeights stored;
+  stored.blobs.resize(1);
+  const std::vector<const io::BlobData*> matched = bench.layer->match_blobs(stored);
+  ASSERT_EQ(matched.size(), 2u);
+  EXPECT_EQ(matched[0], &stored.blobs[0]);
+  EXPECT_EQ(matched[1], nullptr);
+  stored.blobs.resize(3);
+  EXPECT_THAT([&] { bench.layer->match_blobs(stored); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("the net needs 2 blobs, the file has 3")));
+}
+
+TEST(UnlabeledMatching, LeavesItsQueueWithoutARate) {
+  Bench bench(kUnlabeled + "param { lr_mult: 0 }", {Shape{2, 1}, Shape{2}}, 1);
+  bench.set_parameter(0, {10, 20, 30});
+  bench.set_input(0, {1, 2});
+  bench.set_input(1, {-1, -1});
+  bench.forward();
+  EXPECT_EQ(bench.parameter(0), (Values{10, 20, 30}));
+}
+
 TEST(OnlineMatching, RefusesWhatHasNoMeaning) {
   const std::vector<Shape> shapes{Shape{4, 2}, Shape{4}};
   EXPECT_THAT(refusal("type: 'LabeledMatching'", shapes),
@@ -147,6 +170,8 @@ TEST(OnlineMatching, RefusesWhatHasNoMeaning) {
   EXPECT_THAT(refusal("type: 'UnlabeledMatching'", shapes),
               HasSubstr("queue_size must be given and positive"));
   EXPECT_THAT(refusal(kUnlabeled, {Shape{4, 2}, Shape{3}}), HasSubstr("expected one label for each sample"));
+  EXPECT_THAT(refusal(kUnlabeled, {Shape{4, 2}, Shape{1, 4}}),
+              HasSubstr("expected one label for each sample"));
   EXPECT_THAT(refusal(kLabeled + "param { lr_mult: 0 }", shapes),
               HasSubstr("its two blobs change together or not at all"));
   Bench bench(kUnlabeled, shapes, 1);

@@ -78,8 +78,10 @@ TEST(CosineLoss, AlongAnAxisAndBySamples) {
   EXPECT_NEAR(loss("cosine_loss_param { axis: -1 }"), (2 - 3 / std::sqrt(10) - 3 / std::sqrt(10)) / 2, 1e-15);
   EXPECT_THAT(refusal("type: 'CosineLoss' cosine_loss_param { axis: 0 }", {Shape{2, 2}, Shape{2, 2}}),
               HasSubstr("axis must not be 0"));
+  EXPECT_THAT(refusal("type: 'CosineLoss'", {Shape{4, 3, 2}, Shape{4, 2, 3}}),
+              HasSubstr("expected two blobs whose vectors are as many and as long"));
   EXPECT_THAT(refusal("type: 'CosineLoss'", {Shape{2, 2}, Shape{2, 3}}),
-              HasSubstr("expected two blobs of one shape"));
+              HasSubstr("expected two blobs whose vectors are as many and as long"));
 }
 
 TEST(LiftedStructSimilaritySoftmaxLoss, IsHalfTheMeanOfTheSquaresOverPairs) {

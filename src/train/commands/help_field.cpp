@@ -97,9 +97,12 @@ std::vector<FoundField> fields_named(const std::string& name) {
     return found;
   }
   // Where files begin, or, the first fields being left out, further inside.
-  for (const Place& place : places())
-    if (const auto* field = follow(place.message, parts, 0); field != nullptr && found.empty())
-      found.push_back({place.path.empty() ? name : path_in(place, name), field});
+  for (const Place& place : places()) {
+    const auto* field = follow(place.message, parts, 0);
+    if (field == nullptr) continue;
+    if (place.path.empty()) return {{name, field}};
+    found.push_back({path_in(place, name), field});
+  }
   return found;
 }
 
