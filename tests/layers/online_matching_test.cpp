@@ -145,12 +145,12 @@ TEST(UnlabeledMatching, ReadsAQueueThatWasStoredAlone) {
   Bench bench(kUnlabeled, {Shape{4, 1}, Shape{4}}, 1);
   io::LayerWeights stored;
   stored.blobs.resize(1);
-  const std::vector<const io::BlobData*> matched = bench.layer->match_blobs(stored);
+  const std::vector<const io::BlobData*> matched = bench.layer().match_blobs(stored);
   ASSERT_EQ(matched.size(), 2u);
   EXPECT_EQ(matched[0], &stored.blobs[0]);
   EXPECT_EQ(matched[1], nullptr);
   stored.blobs.resize(3);
-  EXPECT_THAT([&] { bench.layer->match_blobs(stored); },
+  EXPECT_THAT([&] { bench.layer().match_blobs(stored); },
               ::testing::ThrowsMessage<Error>(HasSubstr("the net needs 2 blobs, the file has 3")));
 }
 
