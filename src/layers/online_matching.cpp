@@ -1,9 +1,9 @@
 // LabeledMatching and UnlabeledMatching (person_search; Xiao et al. 2017): x . w of each sample (x: M x ...)
 // with each row w of a memory of samples that training has seen: M x rows. Inputs: x, labels (M).
 //
-// LabeledMatching has a row for each of num_classes classes; a second output has the labels, -1 for those of
-// no class. Training makes the row of each sample's class momentum * w + (1 - momentum) * x, sample by
-// sample. Blobs: rows, and how many passes ago each was changed. UnlabeledMatching has a queue of the
+// LabeledMatching has a row for each of num_classes classes; a second output, if any, has the labels, -1 for
+// those of no class. Training makes the row of each sample's class momentum * w + (1 - momentum) * x, sample
+// by sample. Blobs: rows, and how many passes ago each was changed. UnlabeledMatching has a queue of the
 // queue_size last samples whose label is -1. Blobs: rows, and which one is written next.
 //
 // A pass compares with the memory as it found it, and then adds the samples of all devices, so that N devices
@@ -21,7 +21,7 @@ class MatchingLayer : public WholeBatchLossLayer {
  public:
   MatchingLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, int outputs)
       : WholeBatchLossLayer(parameter, options,
-                            {.arity = {2, 2, outputs, outputs},
+                            {.arity = {2, 2, 1, outputs},
                              .backward_reads_inputs = false,
                              .backward_reads_outputs = false,
                              .differentiable_inputs = 1}) {
