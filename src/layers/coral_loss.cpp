@@ -2,16 +2,15 @@
 // their covariances: the sum of the squared differences of C and D over 4 d^2, d being the values of a
 // sample. C = X' X / (N - 1), X being the source's samples less their mean, and D likewise. 0 where a side
 // has fewer than two samples. dX = X (C - D) / (d^2 (N - 1)). Every device compares the whole batch.
-#include "banyan/ops/loss.hpp"
-#include "whole_batch_loss.hpp"
+#include "centred_batch_loss.hpp"
 
 namespace banyan {
 namespace {
 
-class CoralLossLayer : public WholeBatchLossLayer {
+class CoralLossLayer : public CentredBatchLossLayer {
  public:
   CoralLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : WholeBatchLossLayer(parameter, options, {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false}) {}
+      : CentredBatchLossLayer(parameter, options, {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &x = inputs[0]->shape, &y = inputs[1]->shape;
@@ -31,7 +30,7 @@ class CoralLossLayer : public WholeBatchLossLayer {
       for (std::size_t i = 0; i < 2; ++i) {
         centre(context, i);
         ops::gemm(context, {true, false, features(), features(), samples(i)}, sign(i) / freedom(i),
-                  centred_[i], centred_[i], i == 0 ? 0 : 1, difference_);
+                  centred(i), centred(i), i == 0 ? 0 : 1, difference_);
       }
       Tensor loss = partial_.slice(0, Shape{1});
       ops::sum_of_squares(context, difference_, loss);
@@ -43,18 +42,14 @@ class CoralLossLayer : public WholeBatchLossLayer {
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
     Context& context = *pass.context;
-    if (comparable()) {
-      ensure(context, scaled_, difference_.shape(), difference_.dtype());
-      ensure(context, one_, Shape{1}, DType::f64);
-      ops::fill(context, one_, 1);
-      ops::euclidean_backward(context, difference_, 1 / squared_features(), outputs[0]->grad, one_, scaled_);
-    }
+    const Tensor slopes =
+        comparable() ? scaled(context, difference_, 1 / squared_features(), outputs[0]->grad) : Tensor();
     for (std::size_t i = 0; i < 2; ++i) {
       if (!propagate[i]) continue;
       if (comparable())
         write_gradient(pass, i, *inputs[i], [&](Tensor& dx) {
           ops::gemm(context, {false, false, samples(i), features(), features()}, sign(i) / freedom(i),
-                    centred_[i], scaled_, 0, dx);
+                    centred(i), slopes, 0, dx);
         });
       else
         ops::fill(context, inputs[i]->grad, 0);
@@ -70,20 +65,7 @@ class CoralLossLayer : public WholeBatchLossLayer {
   }
   bool comparable() const { return samples(0) > 1 && samples(1) > 1 && features() > 0; }
 
-  /// centred_[i]: whole(i) less the mean of its samples.
-  void centre(Context& context, std::size_t i) {
-    const std::int64_t n = samples(i), d = features();
-    const DType dtype = whole(i).dtype();
-    ensure(context, ones_, Shape{n, 1}, dtype);
-    ensure(context, means_, Shape{1, d}, dtype);
-    ensure(context, centred_[i], whole(i).shape(), dtype);
-    ops::fill(context, ones_, 1);
-    ops::copy(context, whole(i), centred_[i]);
-    ops::gemm(context, {true, false, 1, d, n}, 1.0 / static_cast<double>(n), ones_, whole(i), 0, means_);
-    ops::gemm(context, {false, false, n, d, 1}, -1, ones_, means_, 1, centred_[i]);
-  }
-
-  Tensor ones_, means_, centred_[2], difference_, scaled_, one_;
+  Tensor difference_;
 };
 
 const RegisterLayer<CoralLossLayer> registered_coral_loss(

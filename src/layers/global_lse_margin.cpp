@@ -131,9 +131,7 @@ class GlobalLSEMarginLayer : public WholeBatchLossLayer {
     rows_.shape = Shape{over_.outer, ops::kMarginNumbers};
     ensure(context, rows_.data, rows_.shape, inputs[0]->data.dtype());
     ops::margin_rows(context, inputs[0]->data, inputs[1]->data, scale(inputs), rows_.data, note_.on(context));
-    Pass own = pass;
-    if (traits_.meets == Meets::never) own.exchange = nullptr;
-    gather(own, {&rows_}, 1);
+    gather(pass, {&rows_}, 1);
   }
 
   ops::Channels over_{};

@@ -4,36 +4,20 @@
 // The loss is half the mean of max(0, J)^2 over all such pairs; a pair without a k has none, and where there
 // are no pairs the loss is 0. Samples at one place have no gradient between them. Every device compares the
 // whole batch, so N devices equal one.
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
 #include "banyan/ops/distance_loss.hpp"
-#include "banyan/ops/elementwise.hpp"
-#include "banyan/tensor/values.hpp"
-#include "whole_batch_loss.hpp"
+#include "weighed_samples_loss.hpp"
 
 namespace banyan {
 namespace {
 
-class LiftedStructureLossLayer : public WholeBatchLossLayer {
+class LiftedStructureLossLayer : public WeighedSamplesLossLayer {
  public:
   LiftedStructureLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : WholeBatchLossLayer(
-            parameter, options,
-            {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false, .differentiable_inputs = 1}),
+      : WeighedSamplesLossLayer(parameter, options),
         margin_(parameter.lifted_struct_sim_softmax_loss_param().margin()) {}
 
   void read_settings() override {
     if (!std::isfinite(margin_)) refuse("margin must be finite; found ", margin_);
-  }
-
-  void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    const Shape &features = inputs[0]->shape, &labels = inputs[1]->shape;
-    if (features.axes() < 1 || labels.axes() < 1 || labels[0] != features[0] || labels.count() != features[0])
-      refuse("expected one label for each sample of ", quoted(inputs[0]->name), ", which is ",
-             features.to_string(), "; ", quoted(inputs[1]->name), " is ", labels.to_string());
-    set_output(*outputs[0], Shape{});
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
@@ -54,31 +38,7 @@ class LiftedStructureLossLayer : public WholeBatchLossLayer {
       for (std::int64_t k = 0; k < total; ++k)
         if (const Others& of = batch.others[i]; of.slope > 0 && batch.labels[k] != batch.labels[i])
           add_weight(batch, i, k, -of.slope * std::exp(of.nearest - batch.distances[i * total + k]), weights);
-    const auto by_pairs = [&](double value) { return pairs > 0 ? value / pairs : 0; };
-    loss = by_pairs(loss / 2);
-    std::transform(weights.begin(), weights.end(), weights.begin(), by_pairs);
-    if (std::any_of(batch.distances.begin(), batch.distances.end(),
-                    [](double distance) { return !std::isfinite(distance); })) {
-      loss = std::numeric_limits<double>::quiet_NaN();
-      std::fill(weights.begin(), weights.end(), loss);
-    }
-    ensure(context, weights_, Shape{total, total}, dtype());
-    ensure(context, partial_, Shape{2}, DType::f64);
-    set_values(context, weights, weights_);
-    set_values(context, {loss, 0}, partial_);
-    write_share(pass, *outputs[0]);
-  }
-
-  /// Half the squared distances times their weights add up to a form in the samples.
-  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
-                const Blobs& inputs) override {
-    if (!propagate[0] || whole(0).count() == 0) return;
-    Context& context = *pass.context;
-    write_gradient(pass, 0, *inputs[0], [&](Tensor& dx) {
-      const std::int64_t total = samples(0), length = whole(0).count() / total;
-      ops::gemm(context, {false, false, total, length, total}, 1, weights_, whole(0), 0, dx);
-      ops::scale_bias(context, dx, outputs[0]->grad, none_, {1, 1, dx.count()}, {}, dx);
-    });
+    finish(pass, *outputs[0], loss / 2, std::move(weights), batch.distances, pairs);
   }
 
  private:
@@ -149,7 +109,7 @@ class LiftedStructureLossLayer : public WholeBatchLossLayer {
   }
 
   double margin_;
-  Tensor squares_, weights_, none_;
+  Tensor squares_;
 };
 
 const RegisterLayer<LiftedStructureLossLayer> registered_lifted_structure_loss(

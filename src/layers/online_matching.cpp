@@ -27,21 +27,18 @@ class MatchingLayer : public WholeBatchLossLayer {
                              .differentiable_inputs = 1}) {
     traits_.loss = false;
     traits_.shares = 0;
-    learns_ =
-        options.phase == Phase::train && (parameter.param_size() == 0 || parameter.param(0).lr_mult() != 0);
+    learns_ = options.phase == Phase::train && has_rate(0);
     if (!learns_) traits_.meets = Meets::never;
   }
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    const Shape &x = inputs[0]->shape, &labels = inputs[1]->shape;
-    if (x.axes() < 1 || labels.axes() < 1 || labels[0] != x[0] || labels.count() != x[0])
-      refuse("expected one label for each sample of ", quoted(inputs[0]->name), ", which is ", x.to_string(),
-             "; ", quoted(inputs[1]->name), " is ", labels.to_string());
+    require_label_each(inputs);
+    const Shape& x = inputs[0]->shape;
     if (x.count(1) != length_)
       refuse("input ", quoted(inputs[0]->name), " of shape ", x.to_string(), " does not fit rows of ",
              length_, " values");
     set_output(*outputs[0], Shape{x[0], rows_});
-    if (outputs.size() > 1) set_output(*outputs[1], labels);
+    if (outputs.size() > 1) set_output(*outputs[1], inputs[1]->shape);
   }
 
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
@@ -74,6 +71,9 @@ class MatchingLayer : public WholeBatchLossLayer {
   }
 
  protected:
+  bool has_rate(int blob) const {
+    return parameter_.param_size() <= blob || parameter_.param(blob).lr_mult() != 0;
+  }
   void declare_memory(const Blob& x, std::uint32_t rows, const char* field, std::int64_t notes) {
     if (rows == 0) refuse(field, " must be given and positive");
     if (x.shape.axes() < 1 || x.shape.count(1) == 0)
@@ -98,9 +98,7 @@ class LabeledMatchingLayer : public MatchingLayer {
   LabeledMatchingLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : MatchingLayer(parameter, options, 2) {
     traits_.differentiable_outputs = 1;
-    const bool first = parameter.param_size() == 0 || parameter.param(0).lr_mult() != 0;
-    const bool second = parameter.param_size() < 2 || parameter.param(1).lr_mult() != 0;
-    if (first != second)
+    if (has_rate(0) != has_rate(1))
       refuse("its two blobs change together or not at all; of their lr_mult one is 0 and one is not");
   }
 

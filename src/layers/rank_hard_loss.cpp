@@ -5,24 +5,14 @@
 // those that are left. Loss:
 //   sum over i and its j of max(0, d(i, p) - d(i, j) + margin) + max(0, d(i, p) - d(p, j) + margin)
 // by 2 neg_num N / pair_size. Every device compares the whole batch, so N devices equal one.
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
-#include "banyan/ops/basic.hpp"
-#include "banyan/ops/elementwise.hpp"
-#include "banyan/tensor/values.hpp"
-#include "whole_batch_loss.hpp"
+#include "weighed_samples_loss.hpp"
 
 namespace banyan {
 namespace {
 
-class RankHardLossLayer : public WholeBatchLossLayer {
+class RankHardLossLayer : public WeighedSamplesLossLayer {
  public:
-  RankHardLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : WholeBatchLossLayer(
-            parameter, options,
-            {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false, .differentiable_inputs = 1}) {}
+  using WeighedSamplesLossLayer::WeighedSamplesLossLayer;
 
   void read_settings() override {
     if (settings().pair_size() < 2)
@@ -35,14 +25,6 @@ class RankHardLossLayer : public WholeBatchLossLayer {
     if (!std::isfinite(settings().margin())) refuse("margin must be finite; found ", settings().margin());
   }
 
-  void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    const Shape &features = inputs[0]->shape, &labels = inputs[1]->shape;
-    if (features.axes() < 1 || labels.axes() < 1 || labels[0] != features[0] || labels.count() != features[0])
-      refuse("expected one label for each sample of ", quoted(inputs[0]->name), ", which is ",
-             features.to_string(), "; ", quoted(inputs[1]->name), " is ", labels.to_string());
-    set_output(*outputs[0], Shape{});
-  }
-
   void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
     Context& context = *pass.context;
     gather(pass, inputs, 2);
@@ -53,32 +35,7 @@ class RankHardLossLayer : public WholeBatchLossLayer {
     for (std::int64_t i = 0; i + 1 < total; i += settings().pair_size())
       loss += add_pair(pass, batch, i, weights);
     const std::int64_t pairs = std::int64_t{settings().neg_num()} * total / settings().pair_size();
-    const double divisor = 2 * static_cast<double>(pairs);
-    const auto scaled = [&](double value) { return pairs > 0 ? value / divisor : 0; };
-    loss = scaled(loss);
-    std::transform(weights.begin(), weights.end(), weights.begin(), scaled);
-    if (std::any_of(batch.products.begin(), batch.products.end(),
-                    [](double product) { return !std::isfinite(product); })) {
-      loss = std::numeric_limits<double>::quiet_NaN();
-      std::fill(weights.begin(), weights.end(), loss);
-    }
-    ensure(context, weights_, Shape{total, total}, dtype());
-    ensure(context, partial_, Shape{2}, DType::f64);
-    set_values(context, weights, weights_);
-    set_values(context, {loss, 0}, partial_);
-    write_share(pass, *outputs[0]);
-  }
-
-  /// The loss is a sum of products x_a . x_b times their weights.
-  void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
-                const Blobs& inputs) override {
-    if (!propagate[0] || whole(0).count() == 0) return;
-    Context& context = *pass.context;
-    write_gradient(pass, 0, *inputs[0], [&](Tensor& dx) {
-      const std::int64_t total = samples(0), length = whole(0).count() / total;
-      ops::gemm(context, {false, false, total, length, total}, 1, weights_, whole(0), 0, dx);
-      ops::scale_bias(context, dx, outputs[0]->grad, none_, {1, 1, dx.count()}, {}, dx);
-    });
+    finish(pass, *outputs[0], loss, std::move(weights), batch.products, 2 * static_cast<double>(pairs));
   }
 
  private:
@@ -146,7 +103,7 @@ class RankHardLossLayer : public WholeBatchLossLayer {
     return found;
   }
 
-  Tensor products_, weights_, none_;
+  Tensor products_;
 };
 
 const RegisterLayer<RankHardLossLayer> registered_rank_hard_loss(

@@ -20,12 +20,20 @@ class WholeBatchLossLayer : public LossLayer {
   }
 
  protected:
-  /// From now on whole(i) is input i of all devices, for the first `count` of them.
+  /// From now on whole(i) is input i of all devices, for the first `count` of them; of this device alone
+  /// where the layer's traits say that it never meets others.
   void gather(Pass& pass, const Blobs& inputs, std::size_t count) {
     whole_.resize(count);
-    devices_ = pass.exchange == nullptr ? 1 : pass.exchange->devices();
+    const bool alone = pass.exchange == nullptr || traits_.meets == Meets::never;
+    devices_ = alone ? 1 : pass.exchange->devices();
     if (devices_ > 1) return gather_from_devices(pass, inputs);
     for (std::size_t i = 0; i < count; ++i) whole_[i] = &inputs[i]->data;
+  }
+  void require_label_each(const Blobs& inputs) const {
+    const Shape &x = inputs[0]->shape, &labels = inputs[1]->shape;
+    if (x.axes() < 1 || labels.axes() < 1 || labels[0] != x[0] || labels.count() != x[0])
+      refuse("expected one label for each sample of ", quoted(inputs[0]->name), ", which is ", x.to_string(),
+             "; ", quoted(inputs[1]->name), " is ", labels.to_string());
   }
   const Tensor& whole(std::size_t i) const { return *whole_[i]; }
   std::int64_t samples(std::size_t i) const { return whole(i).shape()[0]; }

@@ -1,16 +1,15 @@
 // XCovLoss (Cheung et al. 2015): half the sum of the squared covariances of two sets of features, N x d and N
 // x e (further axes count as one), over the batch: C = X0' Y0 / N of X and Y less their means; dX = Y0 C' /
 // N, dY = X0 C / N.
-#include "banyan/ops/loss.hpp"
-#include "whole_batch_loss.hpp"
+#include "centred_batch_loss.hpp"
 
 namespace banyan {
 namespace {
 
-class XCovLossLayer : public WholeBatchLossLayer {
+class XCovLossLayer : public CentredBatchLossLayer {
  public:
   XCovLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : WholeBatchLossLayer(parameter, options, {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false}) {}
+      : CentredBatchLossLayer(parameter, options, {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     const Shape &x = inputs[0]->shape, &y = inputs[1]->shape;
@@ -28,8 +27,8 @@ class XCovLossLayer : public WholeBatchLossLayer {
     if (samples(0) > 0) {
       for (std::size_t i = 0; i < 2; ++i) centre(context, i);
       ensure(context, covariances_, Shape{features(0), features(1)}, whole(0).dtype());
-      ops::gemm(context, {true, false, features(0), features(1), samples(0)}, share(), centred_[0],
-                centred_[1], 0, covariances_);
+      ops::gemm(context, {true, false, features(0), features(1), samples(0)}, share(), centred(0), centred(1),
+                0, covariances_);
       Tensor loss = partial_.slice(0, Shape{1});
       ops::sum_of_squares(context, covariances_, loss);
       ops::axpby(context, 0.5, loss, 0, loss);
@@ -41,15 +40,12 @@ class XCovLossLayer : public WholeBatchLossLayer {
                 const Blobs& inputs) override {
     if (samples(0) == 0) return;
     Context& context = *pass.context;
-    ensure(context, scaled_, covariances_.shape(), covariances_.dtype());
-    ensure(context, one_, Shape{1}, DType::f64);
-    ops::fill(context, one_, 1);
-    ops::euclidean_backward(context, covariances_, share(), outputs[0]->grad, one_, scaled_);
+    const Tensor& slopes = scaled(context, covariances_, share(), outputs[0]->grad);
     for (std::size_t i = 0; i < 2; ++i)
       if (propagate[i])
         write_gradient(pass, i, *inputs[i], [&](Tensor& dx) {
-          ops::gemm(context, {false, i == 0, samples(0), features(i), features(1 - i)}, 1, centred_[1 - i],
-                    scaled_, 0, dx);
+          ops::gemm(context, {false, i == 0, samples(0), features(i), features(1 - i)}, 1, centred(1 - i),
+                    slopes, 0, dx);
         });
   }
 
@@ -57,20 +53,7 @@ class XCovLossLayer : public WholeBatchLossLayer {
   double share() const { return 1.0 / static_cast<double>(samples(0)); }
   std::int64_t features(std::size_t i) const { return whole(i).shape().count(1); }
 
-  /// centred_[i]: whole(i) less the means over the samples.
-  void centre(Context& context, std::size_t i) {
-    const std::int64_t n = samples(i), d = features(i);
-    const DType dtype = whole(i).dtype();
-    ensure(context, ones_, Shape{n, 1}, dtype);
-    ensure(context, means_, Shape{1, d}, dtype);
-    ensure(context, centred_[i], whole(i).shape(), dtype);
-    ops::fill(context, ones_, 1);
-    ops::copy(context, whole(i), centred_[i]);
-    ops::gemm(context, {true, false, 1, d, n}, share(), ones_, whole(i), 0, means_);
-    ops::gemm(context, {false, false, n, d, 1}, -1, ones_, means_, 1, centred_[i]);
-  }
-
-  Tensor ones_, means_, centred_[2], covariances_, scaled_, one_;
+  Tensor covariances_;
 };
 
 const RegisterLayer<XCovLossLayer> registered_xcov_loss(

@@ -116,6 +116,36 @@ void run_replicas(MeetingPoint& point, Body body) {
   for (std::thread& thread : threads) thread.join();
 }
 
+/// What run(bench, rank) returns on each of several devices; shapes(rank) are the inputs'.
+template <class Run, class Shapes>
+auto run_on_devices(const std::string& text, int outputs, int devices, const Shapes& shapes, const Run& run) {
+  MeetingPoint point(devices);
+  std::vector<std::invoke_result_t<Run, Bench&, int>> parts(static_cast<std::size_t>(devices));
+  run_replicas(point, [&](int rank) {
+    BenchOptions options;
+    options.rank = rank;
+    options.devices = devices;
+    Bench bench(text, shapes(rank), outputs, options);
+    FakeExchange exchange(point, rank);
+    bench.pass.exchange = &exchange;
+    parts[static_cast<std::size_t>(rank)] = run(bench, rank);
+  });
+  return parts;
+}
+
+/// What run(bench) returns on each of several devices, to which a batch of `total` is dealt sample by sample
+/// (Pass::samples); shapes(number of samples) are the inputs'.
+template <class Run, class Shapes>
+auto run_dealt(const std::string& text, int outputs, int devices, std::int64_t total, const Shapes& shapes,
+               const Run& run) {
+  return run_on_devices(
+      text, outputs, devices, [&](int rank) { return shapes((total - rank + devices - 1) / devices); },
+      [&](Bench& bench, int rank) {
+        bench.pass.samples = {rank, devices};
+        return run(bench);
+      });
+}
+
 /// Where the shares of a batch of 5 begin on three devices, the second of which has no sample.
 inline constexpr std::int64_t kFirsts[] = {0, 2, 2, 5};
 
@@ -123,19 +153,10 @@ inline constexpr std::int64_t kFirsts[] = {0, 2, 2, 5};
 /// samples) are the inputs'.
 template <class Run, class Shapes>
 auto run_shares(const std::string& text, int outputs, const Shapes& shapes, const Run& run) {
-  MeetingPoint point(3);
-  std::vector<std::invoke_result_t<Run, Bench&, std::int64_t, std::int64_t>> parts(3);
-  run_replicas(point, [&](int rank) {
-    BenchOptions options;
-    options.rank = rank;
-    options.devices = 3;
-    const std::int64_t batch = kFirsts[rank + 1] - kFirsts[rank];
-    Bench bench(text, shapes(batch), outputs, options);
-    FakeExchange exchange(point, rank);
-    bench.pass.exchange = &exchange;
-    parts[static_cast<std::size_t>(rank)] = run(bench, kFirsts[rank], batch);
-  });
-  return parts;
+  const auto batch = [](int rank) { return kFirsts[rank + 1] - kFirsts[rank]; };
+  return run_on_devices(
+      text, outputs, 3, [&](int rank) { return shapes(batch(rank)); },
+      [&](Bench& bench, int rank) { return run(bench, kFirsts[rank], batch(rank)); });
 }
 
 }  // namespace banyan::testing

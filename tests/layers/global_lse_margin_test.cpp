@@ -251,18 +251,7 @@ TEST(GlobalLSEMargin, FollowsTheBatchOfAllDevices) {
     const Part whole = run(alone);
     EXPECT_NE(whole.margin, Values{0});
     for (const int devices : {2, 3}) {
-      MeetingPoint point(devices);
-      std::vector<Part> parts(static_cast<std::size_t>(devices));
-      run_replicas(point, [&](int rank) {
-        BenchOptions options;
-        options.rank = rank;
-        options.devices = devices;
-        Bench bench(text, shapes((total - rank + devices - 1) / devices), 2, options);
-        FakeExchange exchange(point, rank);
-        bench.pass.exchange = &exchange;
-        bench.pass.samples = {rank, devices};
-        parts[static_cast<std::size_t>(rank)] = run(bench);
-      });
+      const std::vector<Part> parts = run_dealt(text, 2, devices, total, shapes, run);
       double ds = 0;
       for (const Part& part : parts) {
         EXPECT_EQ(part.margin, whole.margin);

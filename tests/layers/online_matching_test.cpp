@@ -109,23 +109,14 @@ TEST(UnlabeledMatching, KeepsTheSameQueueOnAnyNumberOfDevices) {
     }
     return Part{bench.output(), bench.parameter(0), bench.parameter(1), bench.input_gradient()};
   };
-  Bench alone(kUnlabeled, {Shape{total, length}, Shape{total}}, 1);
+  const auto shapes = [&](std::int64_t batch) {
+    return std::vector<Shape>{Shape{batch, length}, Shape{batch}};
+  };
+  Bench alone(kUnlabeled, shapes(total), 1);
   const Part whole = run(alone);
   EXPECT_EQ(whole.tail, Values{0});
   for (const int devices : {2, 3}) {
-    MeetingPoint point(devices);
-    std::vector<Part> parts(static_cast<std::size_t>(devices));
-    run_replicas(point, [&](int rank) {
-      BenchOptions options;
-      options.rank = rank;
-      options.devices = devices;
-      const std::int64_t batch = (total - rank + devices - 1) / devices;  // dealt sample by sample
-      Bench bench(kUnlabeled, {Shape{batch, length}, Shape{batch}}, 1, options);
-      FakeExchange exchange(point, rank);
-      bench.pass.exchange = &exchange;
-      bench.pass.samples = {rank, devices};
-      parts[static_cast<std::size_t>(rank)] = run(bench);
-    });
+    const std::vector<Part> parts = run_dealt(kUnlabeled, 1, devices, total, shapes, run);
     for (const Part& part : parts) {
       EXPECT_EQ(part.queue, whole.queue);
       EXPECT_EQ(part.tail, whole.tail);

@@ -91,22 +91,13 @@ TEST(RankHardLoss, EveryDeviceComparesTheWholeBatch) {
     bench.backward(Values{0.7});
     return Part{bench.output(), bench.input_gradient()};
   };
-  Bench alone(text, {Shape{total, length}, Shape{total}}, 1);
+  const auto shapes = [&](std::int64_t batch) {
+    return std::vector<Shape>{Shape{batch, length}, Shape{batch}};
+  };
+  Bench alone(text, shapes(total), 1);
   const Part whole = run(alone);
   for (const int devices : {2, 3, 4}) {
-    MeetingPoint point(devices);
-    std::vector<Part> parts(static_cast<std::size_t>(devices));
-    run_replicas(point, [&](int rank) {
-      BenchOptions options;
-      options.rank = rank;
-      options.devices = devices;
-      const std::int64_t batch = (total - rank + devices - 1) / devices;  // dealt sample by sample
-      Bench bench(text, {Shape{batch, length}, Shape{batch}}, 1, options);
-      FakeExchange exchange(point, rank);
-      bench.pass.exchange = &exchange;
-      bench.pass.samples = {rank, devices};
-      parts[static_cast<std::size_t>(rank)] = run(bench);
-    });
+    const std::vector<Part> parts = run_dealt(text, 1, devices, total, shapes, run);
     double loss = 0;
     for (const Part& part : parts) loss += part.loss.at(0);
     EXPECT_NEAR(loss, whole.loss[0], 1e-15);
