@@ -14,6 +14,7 @@
 #include <tuple>
 #include <utility>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
@@ -97,10 +98,61 @@ ListedImage parse_line(const std::string& list, std::uint64_t number, const std:
   return image;
 }
 
+/// Has the line classes, and after a `;` others?
+bool has_classes(const std::string& line) {
+  if (line.find(';') == std::string::npos || line[0] == '#') return false;
+  const std::size_t path = line[0] == '"' ? line.find('"', 1) : line.find_first_of(" \t");
+  return path != std::string::npos && line.find(';', path) != std::string::npos &&
+         line.find_first_not_of("0123456789; \t", path + 1) == std::string::npos;
+}
+
+ListedImage parse_classes(const std::string& list, std::uint64_t number, const std::string& line) {
+  ListedImage image;
+  std::istringstream words(line);
+  words >> std::quoted(image.path);
+  std::string rest;
+  std::getline(words, rest);
+  const std::size_t end = std::min(rest.find(';'), rest.size());
+  const auto read = [&](const std::string& text, std::vector<int>& classes) {
+    std::istringstream parts(text);
+    for (std::string word; parts >> word;) {
+      const auto label = number_in<int>(word);
+      constexpr int kMost = (1 << 16) - 1;
+      if (!label || *label < 0 || *label > kMost)
+        bad_input(list, ":", number, ": expected classes from 0 to ", kMost,
+                  " and perhaps unknown ones after a \";\", found ", banyan::quoted(word));
+      classes.push_back(*label);
+    }
+  };
+  read(rest.substr(0, end), image.classes);
+  if (end < rest.size()) read(rest.substr(end + 1), image.unknown);
+  for (const int label : image.unknown)
+    if (contains(image.classes, label))
+      bad_input(list, ":", number, ": class ", label, " is before the \";\" and after it");
+  return image;
+}
+
+/// Without blanks at their ends; blank lines are left out. Until `body` returns false.
+template <class Body>
+void for_each_line(const std::string& path, const Body& body) {
+  std::error_code error;
+  std::ifstream file(path);
+  if (!file) bad_input("cannot open the image list ", banyan::quoted(path), ": ", std::strerror(errno));
+  if (fs::is_directory(path, error)) bad_input("the image list ", banyan::quoted(path), " is a folder");
+  std::string line;
+  for (std::uint64_t number = 1; std::getline(file, line); ++number) {
+    const std::size_t last = line.find_last_not_of(kBlank);
+    if (last == std::string::npos) continue;
+    line.resize(last + 1);
+    if (!body(number, line)) return;
+  }
+}
+
 struct ListRegistry {
   std::mutex mutex;
-  /// By path, numbers after each path, and the folder of files of boxes.
-  std::map<std::tuple<std::string, int, std::string>, std::weak_ptr<const std::vector<ListedImage>>> open;
+  /// By path, numbers after each path, the folder of files of boxes, and whether there may be classes.
+  std::map<std::tuple<std::string, int, std::string, bool>, std::weak_ptr<const std::vector<ListedImage>>>
+      open;
 };
 
 std::shared_ptr<const std::vector<ListedImage>> shared_list(const std::string& path,
@@ -108,11 +160,14 @@ std::shared_ptr<const std::vector<ListedImage>> shared_list(const std::string& p
   static ListRegistry registry;
   const std::lock_guard lock(registry.mutex);
   const bool boxes = options.box_files;
-  auto& entry = registry.open[{path, boxes ? 0 : options.labels, boxes ? options.root_folder : ""}];
+  const bool classes = options.classes && !boxes && options.labels == 1;
+  auto& entry = registry.open[{path, boxes ? 0 : options.labels, boxes ? options.root_folder : "", classes}];
   auto list = entry.lock();
   if (!list) {
-    list = std::make_shared<const std::vector<ListedImage>>(boxes ? read_box_files(path, options.root_folder)
-                                                                  : read_image_list(path, options.labels));
+    list =
+        std::make_shared<const std::vector<ListedImage>>(boxes     ? read_box_files(path, options.root_folder)
+                                                         : classes ? read_class_list(path)
+                                                                   : read_image_list(path, options.labels));
     entry = list;
   }
   return list;
@@ -151,6 +206,10 @@ class ImageListReader : public RecordReader {
     record.stored = {record.file.data(), record.file.size()};
     record.label = listed.label;
     record.labels = listed.labels;
+    if (listed.class_count == 0) return;
+    record.labels.assign(static_cast<std::size_t>(listed.class_count), 0);
+    for (const int label : listed.classes) record.labels[static_cast<std::size_t>(label)] = 1;
+    for (const int label : listed.unknown) record.labels[static_cast<std::size_t>(label)] = options_.unknown;
   }
   void decode(Record& record) override {
     const bool resize = options_.short_side > 0 || options_.min_height > 0 ||
@@ -216,20 +275,31 @@ class ImageListSource : public RecordSource {
 }  // namespace
 
 std::vector<ListedImage> read_image_list(const std::string& path, int labels) {
-  std::error_code error;
-  std::ifstream file(path);
-  if (!file) bad_input("cannot open the image list ", banyan::quoted(path), ": ", std::strerror(errno));
-  if (fs::is_directory(path, error)) bad_input("the image list ", banyan::quoted(path), " is a folder");
   std::vector<ListedImage> images;
-  std::string line;
-  for (std::uint64_t number = 1; std::getline(file, line); ++number) {
-    const std::size_t last = line.find_last_not_of(kBlank);
-    if (last == std::string::npos) continue;
-    line.resize(last + 1);
+  for_each_line(path, [&](std::uint64_t number, const std::string& line) {
     images.push_back(labels > 1 ? parse_line_of_labels(path, number, line, labels)
                                 : parse_line(path, number, line));
-  }
+    return true;
+  });
   if (images.empty()) bad_input("the image list ", banyan::quoted(path), " lists no images");
+  return images;
+}
+
+std::vector<ListedImage> read_class_list(const std::string& path) {
+  bool classes = false;
+  for_each_line(path, [&](std::uint64_t, const std::string& line) { return !(classes = has_classes(line)); });
+  if (!classes) return read_image_list(path);
+  std::vector<ListedImage> images;
+  int count = 0;
+  for_each_line(path, [&](std::uint64_t number, const std::string& line) {
+    if (line[0] == '#') return true;
+    const ListedImage& image = images.emplace_back(parse_classes(path, number, line));
+    for (const std::vector<int>* part : {&image.classes, &image.unknown})
+      for (const int label : *part) count = std::max(count, label + 1);
+    return true;
+  });
+  if (count == 0) bad_input("the image list ", banyan::quoted(path), " names no class");
+  for (ListedImage& image : images) image.class_count = count;
   return images;
 }
 

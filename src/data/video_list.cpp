@@ -9,6 +9,7 @@
 #include "banyan/base/text.hpp"
 #include "banyan/data/video.hpp"
 #include "data/frame_files.hpp"
+#include "data/list_words.hpp"
 
 namespace banyan::data {
 
@@ -53,18 +54,10 @@ class VideoReader : public RecordReader {
 
   void fetch(std::uint64_t position, Record& record) override {
     const Video& video = (*videos_)[position];
-    std::vector<double> draws;
-    for (int s = 0; s < options_.segments; ++s)
-      draws.push_back(
-          ops::uniform01(ops::philox(options_.key.key(), record.item, static_cast<std::uint64_t>(s)).v[0]));
     files_.clear(record);
-    std::vector<int> offsets =
-        snippet_offsets(video.frames, options_.segments, options_.length, options_.random ? &draws : nullptr);
-    const int each = video.frames / options_.segments;
-    if (options_.length_first && options_.random && each < options_.length)
-      for (int s = 0; s < options_.segments; ++s) offsets[static_cast<std::size_t>(s)] = s * each;
-    for (int s = 0; s < options_.segments; ++s)
-      add_snippet(video, s, offsets[static_cast<std::size_t>(s)], each >= options_.length, record);
+    if (options_.shots == 0) add_shot(video, {1, video.frames}, 0, record);
+    const std::vector<Shot> shots = shots_of(video, record.item);
+    for (std::size_t i = 0; i < shots.size(); ++i) add_shot(video, shots[i], static_cast<int>(i), record);
     record.label = video.label;
   }
 
@@ -80,6 +73,43 @@ class VideoReader : public RecordReader {
   }
 
  private:
+  double draw(std::uint64_t item, std::uint64_t which) const {
+    return ops::uniform01(ops::philox(options_.key.key(), item, which).v[0]);
+  }
+  /// As many as the options ask for; further ones of a video with fewer are any of them. Tests take them in
+  /// turn.
+  std::vector<Shot> shots_of(const Video& video, std::uint64_t item) const {
+    constexpr std::uint64_t kOfShots = std::uint64_t{1} << 32;  // other draws are below
+    const std::size_t count = video.shots.size();
+    std::vector<Shot> all = video.shots, chosen;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(options_.shots); ++i) {
+      const double drawn = options_.random ? draw(item, kOfShots + i) : 0;
+      if (i < count) {
+        std::swap(all[i], all[i + static_cast<std::size_t>(drawn * static_cast<double>(count - i))]);
+        chosen.push_back(all[i]);
+      } else {
+        chosen.push_back(
+            all[options_.random ? static_cast<std::size_t>(drawn * static_cast<double>(count)) : i % count]);
+      }
+    }
+    return chosen;
+  }
+
+  /// The snippets of the shot in place `i`.
+  void add_shot(const Video& video, const Shot& shot, int i, Record& record) {
+    std::vector<double> draws;
+    for (int s = 0; s < options_.segments; ++s)
+      draws.push_back(draw(record.item, static_cast<std::uint64_t>(i * options_.segments + s)));
+    std::vector<int> offsets =
+        snippet_offsets(shot.frames, options_.segments, options_.length, options_.random ? &draws : nullptr);
+    const int each = shot.frames / options_.segments;
+    if (options_.length_first && options_.random && each < options_.length)
+      for (int s = 0; s < options_.segments; ++s) offsets[static_cast<std::size_t>(s)] = s * each;
+    for (int s = 0; s < options_.segments; ++s)
+      add_snippet(video, s, shot.first - 1 + offsets[static_cast<std::size_t>(s)], each >= options_.length,
+                  record);
+  }
+
   void add_snippet(const Video& video, int segment, int offset, bool fits, Record& record) {
     const std::string axes = options_.flow ? "xy" : "x";
     const auto path = [&](int number, char axis) {
@@ -124,7 +154,7 @@ class VideoSource : public RecordSource {
  public:
   VideoSource(const std::string& path, const VideoOptions& options)
       : path_(path),
-        videos_(std::make_shared<const std::vector<Video>>(read_video_list(path))),
+        videos_(std::make_shared<const std::vector<Video>>(read_videos(path, options))),
         options_(options) {}
   std::uint64_t size() const override { return videos_->size(); }
   std::string name() const override { return "video list " + banyan::quoted(path_); }
@@ -133,10 +163,38 @@ class VideoSource : public RecordSource {
   }
 
  private:
+  static std::vector<Video> read_videos(const std::string& path, const VideoOptions& options) {
+    std::vector<Video> videos = read_video_list(path);
+    if (options.shots > 0) read_shot_list(options.shot_list, options.length, options.flow, videos);
+    return videos;
+  }
+
   std::string path_;
   std::shared_ptr<const std::vector<Video>> videos_;
   VideoOptions options_;
 };
+
+/// Shots of one video with so many frames.
+std::vector<Shot> read_shots(const std::string& path, int frames, int length, bool flow) {
+  const std::string text = io::read_file(path, FrameFiles::kLargest);
+  ListWords words(text, path);
+  std::vector<Shot> shots;
+  const auto add = [&](int first, int end) {
+    if (end - flow - first > length) shots.push_back({first, end - flow - first});
+  };
+  int first = 0;
+  while (!words.done()) {
+    const int next = words.number<int>("the number of a frame");
+    if (next < first || next > frames)
+      words.fail(cat("frames in their order, up to ", frames),
+                 cat(next, first > 0 ? cat(" after ", first) : ""));
+    if (first > 0) add(first, next);
+    first = next;
+  }
+  // A number 0 is none.
+  add(std::max(first, 1), frames + 1);
+  return shots;
+}
 
 }  // namespace
 
@@ -169,6 +227,31 @@ std::vector<Video> read_video_list(const std::string& path) {
   return videos;
 }
 
+void read_shot_list(const std::string& path, int length, bool flow, std::vector<Video>& videos) {
+  std::istringstream lines(io::read_file(path, FrameFiles::kLargest));
+  std::string line;
+  std::size_t count = 0;
+  for (std::uint64_t number = 1; std::getline(lines, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    std::istringstream words(line);
+    std::string file, rest;
+    int frames = 0;
+    if (!(words >> std::quoted(file) >> frames) || words >> rest || frames < 1)
+      bad_input(path, ":", number, ": expected \"file frames\" with at least one frame, found ",
+                banyan::quoted(line));
+    if (count < videos.size()) {
+      videos[count].shots = read_shots(file, frames, length, flow);
+      if (videos[count].shots.empty())
+        bad_input(path, ":", number, ": ", banyan::quoted(file), " names no shot of more than ", length,
+                  flow ? " pairs of frames" : " frames", ", of which a snippet has ", length);
+    }
+    ++count;
+  }
+  if (count != videos.size())
+    bad_input("the list of shots ", banyan::quoted(path), " has ", count,
+              " lines, one for each video; there are ", videos.size(), " videos");
+}
+
 std::vector<int> snippet_offsets(int frames, int segments, int length, const std::vector<double>* draws) {
   const int each = frames / segments, places = each - length + 1;
   std::vector<int> offsets;
@@ -192,6 +275,10 @@ void check_frame_pattern(const std::string& pattern, bool flow, const std::strin
               flow ? "one %c (x or y) and then one number, as in \"flow_%c_%04d.jpg\""
                    : "one number, as in \"image_%04d.jpg\"",
               ", not ", banyan::quoted(pattern));
+}
+
+std::string frame_pattern(const std::string& given, bool flow) {
+  return !given.empty() ? given : flow ? "flow_%c_%04d.jpg" : "image_%04d.jpg";
 }
 
 std::string frame_name(const std::string& pattern, int frame, char axis) {

@@ -16,7 +16,6 @@
 namespace banyan::io {
 namespace {
 
-constexpr const char* kC3dDeconvolution = "C3D's nets with deconvolutions";
 constexpr const char* kLmdb = "convert the data to LMDB (convert_imageset) and read it with Data";
 constexpr const char* kMatlab = "Banyan reads and writes no files of MATLAB";
 constexpr const char* kOneNet =
@@ -107,8 +106,6 @@ constexpr std::array kOthers{
               "SigmoidCrossEntropyLoss is"},
     OtherType{"RemoteData", "Intel's Caffe",
               "it asks another machine for its data; every machine reads its own here, as with Data"},
-    OtherType{"SequenceData", "yjxiong's Caffe (UntrimmedNets)",
-              "it reads lists of shots; VideoData reads snippets of whole videos"},
     OtherType{
         "SibData", "yjxiong's Caffe",
         "no description says which records it puts together; Data reads the same LMDB record by record"},
@@ -117,9 +114,6 @@ constexpr std::array kOthers{
               "itself"},
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kUndescribed},
     OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
-    OtherType{"VideoSegmentationData", kC3dDeconvolution,
-              "it reads a binary file per clip, of frames and their maps of labels; prepare both beforehand "
-              "and read them with HDF5Data"},
     OtherType{"VolumeData", "C3D", kLmdb},
     OtherType{
         "WarpCTC", "branches for reading text",

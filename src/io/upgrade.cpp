@@ -116,6 +116,8 @@ constexpr std::pair<V1LayerParameter::LayerType, const char*> kTypesOfBranches[]
     {V1LayerParameter::UNPOOLING, "Unpooling"},
     {V1LayerParameter::UPSAMPLE, "Upsample"},
     {V1LayerParameter::VIDEO_DATA, "VideoData"},
+    {V1LayerParameter::VIDEO_SEGMENTATION_DATA, "VideoSegmentationData"},
+    {V1LayerParameter::VIDEO_WITH_VOXEL_TRUTH_DATA, "VideoWithVoxelTruthData"},
     {V1LayerParameter::VOLUME_DATA, "VolumeData"},
     {V1LayerParameter::VOXEL_SOFTMAX, "VoxelSoftmax"},
     {V1LayerParameter::VOXEL_SOFTMAX_LOSS, "VoxelSoftmaxLoss"},
@@ -156,14 +158,20 @@ void move_transform(DataSettings& data, caffe::TransformationParameter& transfor
   data.clear_mirror();
 }
 
+/// Are the settings of its source in image_data_param?
+bool has_images(V1LayerParameter::LayerType type) {
+  return type == V1LayerParameter::IMAGE_DATA || type == V1LayerParameter::VIDEO_DATA ||
+         type == V1LayerParameter::VIDEO_SEGMENTATION_DATA ||
+         type == V1LayerParameter::VIDEO_WITH_VOXEL_TRUTH_DATA;
+}
+
 bool needs_transform(const V1LayerParameter& layer) {
+  if (has_images(layer.type()))
+    return has_transform(layer.image_data_param()) || layer.image_data_param().has_mean_value();
   switch (layer.type()) {
     case V1LayerParameter::DATA:
     case V1LayerParameter::FLOAT_DATA:
       return has_transform(layer.data_param());
-    case V1LayerParameter::IMAGE_DATA:
-    case V1LayerParameter::VIDEO_DATA:
-      return has_transform(layer.image_data_param());
     case V1LayerParameter::WINDOW_DATA:
       return has_transform(layer.window_data_param());
     default:
@@ -257,17 +265,28 @@ bool learns_statistics(const caffe::LayerParameter& layer) {
   return false;
 }
 
+/// Of a source's settings, those of transform_param that its branch reads there alone.
+template <class DataSettings>
+void find_idle(const char* name, const DataSettings& data, std::vector<std::string>& idle) {
+  for (const auto& [field, set] : {std::pair{"scale", data.has_scale()},
+                                   {"mean_file", data.has_mean_file()},
+                                   {"crop_size", data.has_crop_size()},
+                                   {"mirror", data.has_mirror()}})
+    if (set) idle.push_back(cat(name, ".", field));
+}
+
 void warn_of_idle_settings(const caffe::NetParameter& net, const std::string& origin) {
   for (const caffe::LayerParameter& layer : net.layer()) {
     const std::string& type = layer.type();
-    const bool idle = has_nested_transform(layer) ||
-                      ((type == "Data" || type == "AnnotatedData") && has_transform(layer.data_param())) ||
-                      (type == "ImageData" && has_transform(layer.image_data_param())) ||
-                      (type == "WindowData" && has_transform(layer.window_data_param()));
-    if (!idle) continue;
-    log_warning(cat(origin, ": layer \"", layer.name(),
-                    "\": scale, mean_file, crop_size, mirror and transform_param have no effect "
-                    "there; write them in the layer's transform_param"));
+    std::vector<std::string> idle;
+    if (type == "Data" || type == "AnnotatedData") find_idle("data_param", layer.data_param(), idle);
+    if (type == "ImageData") find_idle("image_data_param", layer.image_data_param(), idle);
+    if (type == "WindowData") find_idle("window_data_param", layer.window_data_param(), idle);
+    if (has_nested_transform(layer)) idle.emplace_back("a transform_param within its data settings");
+    if (idle.empty()) continue;
+    log_warning(cat(origin, ": layer \"", layer.name(), "\": ", join(idle, ", ", " and "),
+                    idle.size() > 1 ? " have" : " has",
+                    " no effect there: only what is in the layer's transform_param has"));
   }
 }
 
@@ -310,8 +329,11 @@ caffe::NetParameter upgrade_data_transform(caffe::NetParameter net) {
     caffe::TransformationParameter& transform = *layer.mutable_transform_param();
     if (layer.type() == V1LayerParameter::DATA || layer.type() == V1LayerParameter::FLOAT_DATA)
       move_transform(*layer.mutable_data_param(), transform);
-    if (layer.type() == V1LayerParameter::IMAGE_DATA || layer.type() == V1LayerParameter::VIDEO_DATA) {
-      move_transform(*layer.mutable_image_data_param(), transform);
+    if (has_images(layer.type())) {
+      caffe::ImageDataParameter& images = *layer.mutable_image_data_param();
+      move_transform(images, transform);
+      if (images.has_mean_value()) transform.add_mean_value(images.mean_value());
+      images.clear_mean_value();
     }
     if (layer.type() == V1LayerParameter::WINDOW_DATA) {
       move_transform(*layer.mutable_window_data_param(), transform);
@@ -443,6 +465,11 @@ void upgrade_net(caffe::NetParameter& net, const std::string& origin) {
   if (needs_branch_type_upgrade(net)) {
     net = upgrade_branch_types(std::move(net), origin);
     log_info(origin + ": wrote types of branches as those that compute the same here");
+  }
+  if (needs_scale_filler_upgrade(net)) {
+    net = upgrade_scale_fillers(std::move(net));
+    log_info(origin +
+             ": gave Scale layers the fillers of the BatchNorm layers before them, as in Intel's Caffe");
   }
   if (needs_dialect_upgrade(net)) {
     net = upgrade_dialects(std::move(net), origin);

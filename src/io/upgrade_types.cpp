@@ -26,6 +26,13 @@ void become_normalize(caffe::LayerParameter& layer) {
   layer.set_type("Normalize");
 }
 
+/// NormFace's first Normalize, with the settings of later ones.
+void become_later_normalize(caffe::LayerParameter& layer) {
+  layer.mutable_normalize_param()->set_normalize_type(layer.softmax_param().normalize_type());
+  layer.mutable_softmax_param()->clear_normalize_type();
+  if (layer.softmax_param().ByteSizeLong() == 0) layer.clear_softmax_param();
+}
+
 void become_crop(caffe::LayerParameter& layer) {
   layer.mutable_crop_param()->set_automatic_offset(true);
   layer.set_type("Crop");
@@ -416,6 +423,9 @@ Become other_form(const caffe::LayerParameter& layer) {
   const std::string& type = layer.type();
   if (type == "ReLU6" && layer.relu_param().negative_slope() == 0) return become_clip;
   if (type == "Norm" || type == "L2Normalize" || type == "Normalization") return become_normalize;
+  if (type == "Normalize" && layer.softmax_param().has_normalize_type() && !layer.has_normalize_param() &&
+      !layer.has_norm_param())
+    return become_later_normalize;
   if (type == "AutoCrop") return become_crop;
   if (type == "SimpleCrop") return become_corner_crop;
   if (type == "RandVec") return become_dummy_data;
@@ -437,13 +447,48 @@ Become other_form(const caffe::LayerParameter& layer) {
   if (is_single_eltwise(layer)) return become_power;
   if (is_sum_of_blobs(layer)) return [](caffe::LayerParameter& l) { l.set_type("Eltwise"); };
   if (has_weights(layer)) return become_weighted_loss;
+  // RON's, whose third output R-FCN's loss has, too.
+  if (type == "SoftmaxWithLoss" && layer.top_size() == 3)
+    return [](caffe::LayerParameter& l) { l.set_type("SoftmaxWithLossOHEM"); };
   if (reads_codes_twice(layer)) return read_codes_once;
   if (reads_one_database(layer)) return become_documents;
   if (draws_of_batch(layer)) return [](caffe::LayerParameter& l) { l.set_type("BatchProposalTarget"); };
   return nullptr;
 }
 
+/// The Scale layer that follows a BatchNorm with a filler, and has none: Intel's engines take both for one
+/// layer, whose factors start from that filler. -1: there is none.
+int scale_to_fill(const caffe::NetParameter& net, int norm) {
+  const caffe::LayerParameter& layer = net.layer(norm);
+  const caffe::BatchNormParameter& s = layer.batch_norm_param();
+  if (layer.type() != "BatchNorm" || !s.has_filler() || s.has_engine() || !s.use_weight_bias() ||
+      s.scale_bias() || s.has_scale_filler() || s.has_bias_filler() || layer.top_size() == 0)
+    return -1;
+  for (int i = norm + 1; i < net.layer_size(); ++i)
+    if (const caffe::LayerParameter& next = net.layer(i);
+        next.type() == "Scale" && next.bottom_size() == 1 && next.bottom(0) == layer.top(0))
+      return next.scale_param().has_filler() ? -1 : i;
+  return -1;
+}
+
 }  // namespace
+
+bool needs_scale_filler_upgrade(const caffe::NetParameter& net) {
+  for (int i = 0; i < net.layer_size(); ++i)
+    if (scale_to_fill(net, i) >= 0) return true;
+  return false;
+}
+
+caffe::NetParameter upgrade_scale_fillers(caffe::NetParameter net) {
+  for (int i = 0; i < net.layer_size(); ++i) {
+    const int scale = scale_to_fill(net, i);
+    if (scale < 0) continue;
+    caffe::BatchNormParameter& norm = *net.mutable_layer(i)->mutable_batch_norm_param();
+    *net.mutable_layer(scale)->mutable_scale_param()->mutable_filler() = norm.filler();
+    norm.clear_filler();
+  }
+  return net;
+}
 
 bool needs_branch_type_upgrade(const caffe::NetParameter& net) {
   return std::any_of(net.layer().begin(), net.layer().end(), [&](const caffe::LayerParameter& layer) {

@@ -43,6 +43,8 @@ class ImageDataLayer : public ImageListLayer {
     options.min_width = static_cast<int>(images().min_width());
     options.scaled_decoding = images().scaled_decoding();
     options.labels = labels_per_line();
+    options.classes = !images().has_label_dim() && !images().has_label_size();
+    if (images().has_ignore_label()) options.unknown = static_cast<float>(images().ignore_label());
     options.color = images().is_color() ? data::ColorMode::bgr : data::ColorMode::gray;
     return data::open_image_list(images().source(), options);
   }

@@ -14,6 +14,10 @@
 //
 // Matching and mining are decided on the host, which waits for the device: such a pass cannot be captured
 // into a graph. Losses and gradients are computed on the device.
+#include <cmath>
+#include <utility>
+
+#include "banyan/base/log.hpp"
 #include "banyan/layers/loss.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/class_loss.hpp"
@@ -59,6 +63,9 @@ class MultiBoxLossLayer : public LossLayer {
     ensure(context, to, Shape{static_cast<std::int64_t>(values.size())}, dtype());
     set_values(context, values, to);
   }
+  static bool has_rows(const Shape& truth) { return truth.axes() > 0 && truth[-1] == 8; }
+  void check_truth(const Blob& truth);
+  std::vector<double> first_rows(std::vector<double> numbers) const;
   void match(Context& context, const Blobs& inputs);
   void find_labels(Context& context, const Tensor& confidences);
   void write_one_hot(Context& context);
@@ -75,7 +82,8 @@ class MultiBoxLossLayer : public LossLayer {
   Normalization normalization_ = Normalization::valid;
   ops::TargetLoss location_loss_;
   std::int64_t items_ = 0;
-  ops::Channels over_{};  ///< positions x classes
+  std::int64_t rows_ = 0;  ///< taken from other ground truth
+  ops::Channels over_{};   ///< positions x classes
   Tensor labels_, probabilities_, losses_;
   Tensor table_, one_hot_;  ///< LOGISTIC: targets of each class, of none, of unused() (-1); of the positions
   Tensor location_targets_, location_weights_, location_partial_;
@@ -85,18 +93,40 @@ class MultiBoxLossLayer : public LossLayer {
 void MultiBoxLossLayer::reshape(const Blobs& inputs, const Blobs& outputs) {
   const std::int64_t boxes = settings_.share_location() ? 1 : classes();
   const auto [items, priors] = check_predictions(inputs, boxes, classes(), start_of_messages(*this));
-  if (const Shape& truth = inputs[3]->shape; truth.axes() < 1 || truth[-1] != 8)
-    refuse("expected ground truth in rows of 8 (item, label, instance, xmin, ymin, xmax, ymax, difficult); ",
-           quoted(inputs[3]->name), " is ", truth.to_string());
+  check_truth(*inputs[3]);
   check_first_step(inputs, 4, {items, priors}, start_of_messages(*this));
   items_ = items;
   over_ = {items * priors, classes(), 1};
   set_output(*outputs[0], Shape{});
 }
 
+/// SSD's branch takes as many rows as the third of four axes is long, whatever the others are, and whole
+/// numbers of their fractions: benchmarks of Intel's Caffe give it random images.
+void MultiBoxLossLayer::check_truth(const Blob& truth) {
+  const Shape& shape = truth.shape;
+  if (has_rows(shape)) return;
+  if (shape.axes() != 4 || shape[1] * shape[2] * shape[3] < 8 * shape[2])
+    refuse("expected ground truth in rows of 8 (item, label, instance, xmin, ymin, xmax, ymax, difficult); ",
+           quoted(truth.name), " is ", shape.to_string());
+  if (std::exchange(rows_, shape[2]) != shape[2])
+    log_warning(cat(start_of_messages(*this), quoted(truth.name), " is ", shape.to_string(),
+                    ", no ground truth in rows of 8; as in SSD's branch its first ", 8 * rows_,
+                    " numbers are taken for ", rows_, " rows"));
+}
+
+std::vector<double> MultiBoxLossLayer::first_rows(std::vector<double> numbers) const {
+  numbers.resize(static_cast<std::size_t>(8 * rows_));
+  for (auto row = numbers.begin(); row != numbers.end(); row += 8) {
+    row[0] = std::trunc(row[0]);
+    row[1] = std::trunc(row[1]);
+    if (row[0] >= static_cast<double>(items_)) row[0] = -1;
+  }
+  return numbers;
+}
+
 void MultiBoxLossLayer::match(Context& context, const Blobs& inputs) {
   const auto values = [&](int i) { return values_of(context, inputs[i]->data).values; };
-  decisions_->match(items_, values(2), values(3),
+  decisions_->match(items_, values(2), has_rows(inputs[3]->shape) ? values(3) : first_rows(values(3)),
                     decisions_->reads_locations() ? values(0) : std::vector<double>(),
                     FirstStep::read(context, inputs, 4));
 }

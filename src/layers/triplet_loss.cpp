@@ -7,8 +7,11 @@
 //
 // With two inputs (that branch, later) the first holds sets of samples one after the other: an anchor, a
 // positive and num_triplets negatives. The losses of a set's triplets and |a - p|^2 are summed over the sets
-// and divided by twice their number. The values of the second input are not read. Every device compares the
+// and divided by twice their number; with num_negatives, an earlier name, |a - p|^2 is added only with
+// use_pair: 1. The values of the second input are not read. Every device compares the
 // whole batch, because a set's samples are dealt to several.
+#include <utility>
+
 #include "banyan/layers/loss.hpp"
 #include "banyan/ops/basic.hpp"
 #include "banyan/ops/distance_loss.hpp"
@@ -31,19 +34,23 @@ class TripletLossLayer : public WholeBatchLossLayer {
   void setup(const Blobs& inputs, const Blobs&) override {
     of_sets_ = inputs.size() == 2;
     if (!of_sets_) {
-      if (settings().has_num_triplets())
-        refuse("num_triplets is for two bottoms, sets of samples; found ", inputs.size());
+      for (const auto& [field, set] : {std::pair{"num_triplets", settings().has_num_triplets()},
+                                       {"num_negatives", settings().has_num_negatives()},
+                                       {"use_pair", settings().has_use_pair()}})
+        if (set) refuse(field, " is for two bottoms, sets of samples; found ", inputs.size());
       return;
     }
+    if (settings().has_num_triplets() && (early() || settings().has_use_pair()))
+      refuse("num_triplets does not go with num_negatives and use_pair, of an earlier version of the branch");
     constexpr std::uint32_t kMost = 1 << 20;
-    if (settings().num_triplets() < 1 || settings().num_triplets() > kMost)
-      refuse("num_triplets, the negatives of each set, must be 1 to ", kMost, "; found ",
-             settings().num_triplets());
+    if (negatives() < 1 || negatives() > kMost)
+      refuse(negatives_field(), ", the negatives of each set, must be 1 to ", kMost, "; found ", negatives());
+    if (settings().use_pair() > 1) refuse("use_pair must be 0 or 1; found ", settings().use_pair());
     if (settings().losstype() > 1)
       refuse("with two bottoms losstype must be 0 or 1; found ", settings().losstype());
     if (!settings().has_losstype()) margin_.kind = ops::TripletMargin::Kind::ratio;
     check_margin(static_cast<int>(margin_.kind));
-    sets_ = {2 + std::int64_t{settings().num_triplets()}, margin_};
+    sets_ = {2 + std::int64_t{negatives()}, margin_, !early() || settings().use_pair() == 1};
     traits_.differentiable_inputs = 1;
   }
 
@@ -108,6 +115,9 @@ class TripletLossLayer : public WholeBatchLossLayer {
 
  private:
   const caffe::TripletLossParameter& settings() const { return parameter_.triplet_loss_param(); }
+  bool early() const { return settings().has_num_negatives() || settings().has_use_pair(); }
+  const char* negatives_field() const { return early() ? "num_negatives" : "num_triplets"; }
+  std::uint32_t negatives() const { return early() ? settings().num_negatives() : settings().num_triplets(); }
   void check_margin(int losstype) const {
     if (losstype > 0 && !(settings().margin() > 0))
       refuse("losstype: ", losstype, " divides by what margin is a part of, which must be positive; found ",
@@ -115,7 +125,7 @@ class TripletLossLayer : public WholeBatchLossLayer {
   }
   void check_sets(std::int64_t total) const {
     if (total % sets_.size != 0)
-      refuse("with num_triplets: ", settings().num_triplets(), " a set has ", sets_.size,
+      refuse("with ", negatives_field(), ": ", negatives(), " a set has ", sets_.size,
              " samples, an anchor, a positive and negatives; the whole batch has ", total,
              ", which is no multiple");
   }

@@ -243,8 +243,7 @@ class VideoDataLayer : public SourceLayer {
     return from.length_first() ? static_cast<int>(from.new_length() / from.step()) : 1;
   }
   std::string pattern() const {
-    const std::string& given = parameter().video_data_param().name_pattern();
-    return !given.empty() ? given : flow() ? "flow_%c_%04d.jpg" : "image_%04d.jpg";
+    return data::frame_pattern(parameter().video_data_param().name_pattern(), flow());
   }
 };
 

@@ -1,8 +1,11 @@
 #include "banyan/net/fork_settings.hpp"
 
 #include <algorithm>
+#include <initializer_list>
+#include <string>
 #include <vector>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
@@ -47,13 +50,21 @@ bool has_idle_class_weights(const caffe::LayerParameter& layer) {
   return layer.type() == "SoftmaxWithLoss" && s.class_weighting_size() > 0 && !s.weight_by_label_freqs();
 }
 
-bool chooses_implementation(const caffe::LayerParameter& layer) {
-  const caffe::ConvolutionParameter& c = layer.convolution_param();
-  const caffe::InnerProductParameter& p = layer.inner_product_param();
-  return layer.has_ocl_enable() || c.has_conv_mode() || c.has_subengine() || c.has_mem_group_size() ||
-         c.has_parallel_degree() || c.has_dump_parameter() || c.has_dump_activation() || p.has_gemm_mode() ||
-         p.has_spmdm_transpose_in() || p.has_spmdm_transpose_out() || p.has_dump_parameter() ||
-         p.has_dump_activation();
+/// Fields that choose an implementation of a branch (SkimCaffe, fpga_caffe, GLP4NN and others), or what it
+/// writes to files.
+std::vector<std::string> implementation_fields(const caffe::LayerParameter& layer) {
+  std::vector<std::string> found;
+  const auto look = [&](const google::protobuf::Message& message, std::initializer_list<const char*> names) {
+    for (const char* name : names)
+      if (message.GetReflection()->HasField(message, message.GetDescriptor()->FindFieldByName(name)))
+        found.emplace_back(name);
+  };
+  look(layer, {"ocl_enable"});
+  look(layer.convolution_param(),
+       {"conv_mode", "subengine", "mem_group_size", "parallel_degree", "dump_parameter", "dump_activation"});
+  look(layer.inner_product_param(),
+       {"gemm_mode", "spmdm_transpose_in", "spmdm_transpose_out", "dump_parameter", "dump_activation"});
+  return found;
 }
 
 bool has_shown_weight(const caffe::LayerParameter& layer) {
@@ -93,7 +104,7 @@ bool has_usual_anchors(const caffe::LayerParameter& layer) {
 
 /// One line for all layers that have the setting; empty: none has it.
 template <class Has>
-std::string said_once(const caffe::NetParameter& net, const char* what, const Has& has) {
+std::string said_once(const caffe::NetParameter& net, const std::string& what, const Has& has) {
   const auto& layers = net.layer();
   const auto first = std::find_if(layers.begin(), layers.end(), has);
   if (first == layers.end()) return "";
@@ -103,8 +114,19 @@ std::string said_once(const caffe::NetParameter& net, const char* what, const Ha
 }
 
 template <class Has>
-void warn_once(const caffe::NetParameter& net, const char* what, const Has& has) {
+void warn_once(const caffe::NetParameter& net, const std::string& what, const Has& has) {
   if (const std::string said = said_once(net, what, has); !said.empty()) log_warning(said);
+}
+
+void warn_of_implementation(const caffe::NetParameter& net) {
+  std::vector<std::string> names;
+  for (const caffe::LayerParameter& layer : net.layer())
+    for (const std::string& name : implementation_fields(layer))
+      if (!contains(names, name)) names.push_back(name);
+  warn_once(net,
+            cat(join(names, ", ", " and "), names.size() > 1 ? " have" : " has",
+                " no effect: branches choose an implementation so, or what it writes to files"),
+            [](const caffe::LayerParameter& layer) { return !implementation_fields(layer).empty(); });
 }
 
 /// Crops that older branches cut elsewhere.
@@ -161,8 +183,8 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
       [&](const auto& layer) { return has_idle_slopes(layer) && !is_scaled(layer); });
   warn_once(
       net,
-      "filler of batch_norm_param has no effect; Intel's engines let the factors of the Scale layer that "
-      "follows start from it, as a filler in its scale_param does here",
+      "filler of batch_norm_param has no effect: the Scale layer that follows, whose factors Intel's engines "
+      "let start from it, has a filler of its own, or engine of batch_norm_param is given",
       [&](const auto& layer) {
         return has_idle_slopes(layer) && layer.batch_norm_param().has_filler() && is_scaled(layer);
       });
@@ -193,14 +215,7 @@ void warn_of_fork_settings(const caffe::NetParameter& net) {
   warn_once(net, "coeff of eltwise_param has no effect with MAX", has_idle_coefficients);
   warn_once(net, "class_weighting has no effect without weight_by_label_freqs: true", has_idle_class_weights);
   warn_once(net, "the scale of a filler (Intel's) has no effect", scales_a_filler);
-  warn_once(
-      net,
-      "conv_mode, gemm_mode, spmdm_transpose_in and _out, dump_parameter and dump_activation (SkimCaffe), "
-      "subengine and ocl_enable (fpga_caffe), parallel_degree (GLP4NN) and mem_group_size have no effect: "
-      "they choose an "
-      "implementation, and what it "
-      "writes to files",
-      chooses_implementation);
+  warn_of_implementation(net);
   warn_once(net, "normalize of image_data_param (DSS) has no effect but in ImageLabelmapData",
             [](const caffe::LayerParameter& layer) { return layer.image_data_param().has_normalize(); });
   warn_once(

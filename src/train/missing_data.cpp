@@ -14,6 +14,7 @@
 #include "banyan/data/field_data.hpp"
 #include "banyan/data/heatmaps.hpp"
 #include "banyan/data/image_transforms.hpp"
+#include "banyan/data/labelled_clips.hpp"
 #include "banyan/data/poses.hpp"
 #include "banyan/data/video.hpp"
 #include "banyan/net/connections.hpp"
@@ -46,11 +47,19 @@ std::int64_t channels_of(const caffe::LayerParameter& parameter) {
     const std::int64_t frame = flow ? 2 : video.grayscale() ? 1 : 3;
     return frame * video.num_segments() * video.new_length();
   }
+  if (parameter.type() == "SequenceData") {
+    const caffe::SequenceDataParameter& video = parameter.sequence_data_param();
+    const std::int64_t frame = video.modality() == caffe::SequenceDataParameter::FLOW ? 2 : 3;
+    return frame * video.num_shots() * video.num_segments() * video.num_frames();
+  }
   if (transform.mean_value_size() > 1) return transform.mean_value_size();
   const bool gray = transform.force_gray() || !parameter.image_data_param().is_color() ||
                     !parameter.dense_image_data_param().is_color();
   return gray ? 1 : 3;
 }
+
+/// As many as nets of C3D see at once.
+constexpr std::int64_t kFramesOfC3d = 16;
 
 /// The first of several databases that does not exist, or the first of all.
 std::string first_missing(const caffe::DocDataParameter& databases) {
@@ -88,9 +97,13 @@ std::string source_of(const caffe::LayerParameter& layer, const google::protobuf
       return first_missing(layer.doc_data_param());
     }
     const bool two = kind == caffe::ImageLabelDataParameter::descriptor();
+    const bool shots = kind == caffe::SequenceDataParameter::descriptor();
     const bool file =
         kind == caffe::VideoDataParameter::descriptor() && layer.video_data_param().has_video_file();
-    const auto* source = kind->FindFieldByName(two ? "image_list_path" : file ? "video_file" : "source");
+    const auto* source = kind->FindFieldByName(two     ? "image_list_path"
+                                               : shots ? "video_source"
+                                               : file  ? "video_file"
+                                                       : "source");
     if (source == nullptr || source->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_STRING ||
         source->is_repeated() || !message.GetReflection()->HasField(message, source))
       continue;
@@ -105,10 +118,12 @@ std::string missing_source(const caffe::LayerParameter& layer) {
   const std::string source = source_of(layer, settings);
   if (data::reads_camera(layer)) return source;
   std::error_code ignored;
-  const std::string& labels = layer.image_label_data_param().label_list_path();
-  if (std::filesystem::exists(source, ignored) && !labels.empty() &&
-      !std::filesystem::exists(labels, ignored))
-    return labels;
+  const std::string& second = layer.has_sequence_data_param()
+                                  ? layer.sequence_data_param().shot_source()
+                                  : layer.image_label_data_param().label_list_path();
+  if (std::filesystem::exists(source, ignored) && !second.empty() &&
+      !std::filesystem::exists(second, ignored))
+    return second;
   return std::filesystem::exists(source, ignored) ? "" : source;
 }
 
@@ -163,6 +178,7 @@ Shape shape_of_missing(const caffe::LayerParameter& layer) {
   const std::int64_t batch = frames ? layer.data_param().batch_size() : number_in(*settings, "batch_size");
   if (height == 0 || width == 0 || batch == 0) return {};
   if (data::lists_clips(layer)) return {batch, 3, number_in(*settings, "new_length"), height, width};
+  if (data::reads_labelled_clips(layer)) return {batch, 3, kFramesOfC3d, height, width};
   return {batch, frames ? 3 : channels_of(layer), height, width};
 }
 

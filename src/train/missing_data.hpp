@@ -25,8 +25,9 @@ std::string why_no_source(const caffe::LayerParameter& layer, const std::string&
 
 /// Of the first blob of a layer with such a source: batch_size x channels x crop_size x crop_size
 /// (AnnotatedData, Data: or resize_param's lengths; DocData: those of image_transform_param; lists of files:
-/// or new_height x new_width; DataHeatmap: outsize x outsize; FrcnnRoiData: one image of scale x max_size),
-/// three channels unless the settings say otherwise. No axes: they do not tell.
+/// or new_height x new_width; DataHeatmap: outsize x outsize; clips with labels: 16 frames; FrcnnRoiData:
+/// one image of scale x max_size), three channels unless the settings say otherwise. No axes: they do not
+/// tell.
 Shape shape_of_missing(const caffe::LayerParameter& layer);
 
 /// Of a DataHeatmap: those that labelinds chooses, else the maps that the net compares with its own; 0:

@@ -12,6 +12,7 @@
 #include "banyan/base/text.hpp"
 #include "banyan/data/field_data.hpp"
 #include "banyan/data/heatmaps.hpp"
+#include "banyan/data/labelled_clips.hpp"
 #include "banyan/data/poses.hpp"
 #include "banyan/io/prototxt.hpp"
 #include "banyan/io/upgrade.hpp"
@@ -86,7 +87,7 @@ Shape stand_in_slice(const caffe::LayerParameter& source, int top, const Shape& 
 /// Of blob `top` of a source whose first one is `first`: of one value per image; of AnnotatedData's table
 /// with one row, or its rows for each image; of a label for each pixel, and the images' sizes, or of
 /// SelectSegBinary's numbers of classes; of FrcnnRoiData's image's size and scale, and of one box; of
-/// DataHeatmap's maps.
+/// DataHeatmap's maps; of clips with labels.
 Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape& first,
                       const caffe::NetParameter* net) {
   const std::int64_t items = first.dim(0);
@@ -94,6 +95,9 @@ Shape stand_in_labels(const caffe::LayerParameter& source, int top, const Shape&
   if (has_fixed_rows(source)) return {items, 1, 300, 5};
   if (source.type() == "BboxData") return {items, 5};
   if (source.type() == "CustomData" && first.axes() == 4) return stand_in_slice(source, top, first);
+  if (data::reads_labelled_clips(source) && first.axes() == 5)
+    return {items, std::max<std::int64_t>(source.image_data_param().num_truth_channels(), 1), first[2],
+            first[3], first[4]};
   if (source.type() == "FrcnnRoiData") return top == 1 ? Shape{items, 3} : Shape{1, 5};
   if (source.type() == "CPMData" && first.axes() == 4)
     return data::pose_maps(source.cpm_transform_param(), first);

@@ -1141,7 +1141,7 @@ NO_CASE = {
         type: READS_FILES
         for type in (
             "AnnotatedData", "BboxData", "CPMData", "CustomData", "Data", "DataHeatmap", "DenseImageData", "DetectionData", "DocData", "EvalData", "FrcnnRoiData", "HDF5Data", "ImageData",
-            "ImageGtData", "ImageLabelData", "ImageSegData", "SegData", "SelectSegBinary", "VideoData", "WindowData", "WindowSegData",
+            "ImageGtData", "ImageLabelData", "ImageSegData", "SegData", "SelectSegBinary", "SequenceData", "VideoData", "VideoSegmentationData", "VideoWithVoxelTruthData", "WindowData", "WindowSegData",
         )
     },
     "FLOWriter": "writes files: the disk's speed",

@@ -381,6 +381,28 @@ TEST_F(ImageDataLayer, SeveralLabelsPerLine) {
   EXPECT_THAT(message("label_dim: 4"), HasSubstr("list:1: expected a number as a label"));
 }
 
+/// Of a branch for PASCAL; only the list says so.
+TEST_F(ImageDataLayer, ClassesOfEachImage) {
+  make(3, "");
+  for (int i = 0; i < 3; ++i)
+    std::filesystem::copy(path(i % 2 == 0 ? cat("image ", i, ".jpg") : cat("image ", i, ".png")),
+                          path(cat("image_", i)));
+  write_file(path("list"), std::string("image_0 3 1;0\nimage_1 2\nimage_2 1;\n"));
+  const auto text = [&](const std::string& more) {
+    return "name: 'data' type: 'ImageData' top: 'data' top: 'label' image_data_param { source: '" +
+           path("list") + "' root_folder: '" + folder_ + "/' new_height: 6 new_width: 5 batch_size: 3 " +
+           more + "}";
+  };
+  for (const int unknown : {-1, 255}) {
+    Replica replica(text(unknown == -1 ? "" : "ignore_label: 255"));
+    EXPECT_EQ(replica.outputs[1]->shape, (Shape{3, 4}));
+    replica.step();
+    EXPECT_EQ(replica.values(1), (std::vector<double>{double(unknown), 1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0}));
+  }
+  EXPECT_THAT(bad_input_of([&] { Replica(text("label_dim: 1")).step(); }),
+              HasSubstr("expected an integer label after the last space, found \"1;0\""));
+}
+
 TEST_F(ImageDataLayer, RandomSkipStartsFurtherAndIsInThePosition) {
   const std::string text = make(7, "batch_size: 1 rand_skip: 5");
   Replica replica(text), other(text, 1, 2);

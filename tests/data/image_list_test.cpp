@@ -59,6 +59,35 @@ TEST_F(ImageList, LinesMayHaveSeveralLabels) {
   EXPECT_THAT(refusal("\"b.jpg\" 7 3 4\n"), HasSubstr("list:1: expected \"path\" in quotes and 2 labels"));
 }
 
+/// Of a branch for PASCAL: `path classes;unknown`.
+TEST_F(ImageList, LinesMayNameClasses) {
+  write_file(path("list"),
+             std::string("# image classes;unknown\n\"a b.png\" 3 1;0\r\nc.png 2\nd.png 1; 3 0\ne.png ;4\n"));
+  const auto images = read_class_list(path("list"));
+  ASSERT_EQ(images.size(), 4U);
+  const std::vector<std::vector<int>> classes = {{3, 1}, {2}, {1}, {}}, unknown = {{0}, {}, {3, 0}, {4}};
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(images[i].classes, classes[i]);
+    EXPECT_EQ(images[i].unknown, unknown[i]);
+    EXPECT_EQ(images[i].class_count, 5);
+  }
+  EXPECT_EQ(images[0].path, "a b.png");
+  EXPECT_EQ(images[3].path, "e.png");
+  // Without one, a path may have spaces, and semicolons.
+  write_file(path("list"), std::string("a 1;b.jpg 3\n#;1 4\n"));
+  EXPECT_EQ(read_class_list(path("list"))[0].path, "a 1;b.jpg");
+  EXPECT_EQ(read_class_list(path("list"))[1].path, "#;1");
+  const auto refusal = [&](const std::string& text) {
+    write_file(path("list"), text);
+    return bad_input_of([&] { read_class_list(path("list")); });
+  };
+  EXPECT_THAT(refusal("a 1;2\nb c.jpg 3\n"), HasSubstr("list:2: expected classes from 0 to 65535"));
+  EXPECT_THAT(refusal("a 1;2;3\n"), HasSubstr("found \"2;3\""));
+  EXPECT_THAT(refusal("a 1;65536\n"), HasSubstr("found \"65536\""));
+  EXPECT_THAT(refusal("a 1 2;2\n"), HasSubstr("class 2 is before the \";\" and after it"));
+  EXPECT_THAT(refusal("a ;\n"), HasSubstr("names no class"));
+}
+
 TEST_F(ImageList, PathsMayBeQuoted) {
   write_file(path("list"), std::string("\"a b.jpg\" 3\n\"say \\\"x\\\".png\"\t-4\nc\"d.png 5\n"));
   const auto images = read_image_list(path("list"));

@@ -287,5 +287,144 @@ TEST_F(VideoData, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refusal(text(1, rgb)), HasSubstr("list:1: expected \"folder frames label\""));
 }
 
+/// Videos with lists of their shots (UntrimmedNets).
+class SequenceData : public VideoData {
+ protected:
+  /// Where shots begin, for each video.
+  void shots(const std::vector<std::pair<std::string, int>>& videos) {
+    std::string list;
+    for (std::size_t v = 0; v < videos.size(); ++v) {
+      const std::string file = path("shots" + std::to_string(v));
+      write_file(file, videos[v].first);
+      list += "\"" + file + "\" " + std::to_string(videos[v].second) + "\n";
+    }
+    write_file(path("shots"), list);
+  }
+  std::string sequence(int batch, const std::string& more, const std::string& transform = "") {
+    return "name: 'v' type: 'SequenceData' top: 'data' top: 'label' sequence_data_param { video_source: '" +
+           path("list") + "' shot_source: '" + path("shots") + "' batch_size: " + std::to_string(batch) +
+           " " + more + " } transform_param { " + transform + " }";
+  }
+  static constexpr const char* kFrames = "modality: RGB name_pattern: 'f%d.png' ";
+  static constexpr const char* kPairs = "name_pattern: 'flow_%c_%03d.png' ";
+  static std::vector<Shot> read(const std::string& path, int length, bool flow) {
+    std::vector<Video> one(1);
+    read_shot_list(path, length, flow, one);
+    return one[0].shots;
+  }
+};
+
+TEST_F(SequenceData, ShotsEndWhereTheNextBegins) {
+  const auto places = [&](int length, bool flow) {
+    std::vector<std::pair<int, int>> found;
+    for (const Shot& shot : read(path("shots"), length, flow)) found.emplace_back(shot.first, shot.frames);
+    return found;
+  };
+  using Found = std::vector<std::pair<int, int>>;
+  shots({{"1 6\n9 20 21", 25}});
+  EXPECT_EQ(places(1, false), (Found{{1, 5}, {6, 3}, {9, 11}, {21, 5}}));
+  EXPECT_EQ(places(3, false), (Found{{1, 5}, {9, 11}, {21, 5}}));
+  EXPECT_EQ(places(3, true), (Found{{1, 4}, {9, 10}, {21, 4}}));
+  shots({{"0 6", 25}});
+  EXPECT_EQ(places(1, false), (Found{{6, 20}}));
+  shots({{"", 7}});
+  EXPECT_EQ(places(1, false), (Found{{1, 7}}));
+}
+
+/// Tests take the first shots, and the middle of each segment.
+TEST_F(SequenceData, TestsAreTheSameEveryTime) {
+  video(0, 20, false);
+  video(1, 9, false);
+  shots({{"1 11", 20}, {"1", 9}});
+  Replica replica(sequence(2, kFrames + std::string("num_segments: 2 num_shots: 3")), 0, 1, Phase::test);
+  EXPECT_EQ(replica.outputs[0]->shape, (Shape{2, 18, 4, 6}));
+  EXPECT_EQ(replica.step(), (std::vector<int>{0, 1}));
+  const std::vector<double> values = replica.values(0);
+  // Shots of 10 frames, in segments of 5; of 9, in segments of 4: their third frames.
+  const std::vector<double> wanted = {3, 8, 13, 18, 3, 8, 103, 107, 103, 107, 103, 107};
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(values[72 * i], wanted[i], i < 6 ? 0 : 1) << i;
+}
+
+TEST_F(SequenceData, TrainingDrawsShotsWithoutRepetition) {
+  video(0, 40, false);
+  shots({{"1 11 21 31", 40}});
+  Replica replica(sequence(300, kFrames + std::string("num_shots: 3 num_segments: 2 num_frames: 2")));
+  EXPECT_EQ(replica.outputs[0]->shape, (Shape{300, 36, 4, 6}));
+  replica.step();
+  const std::vector<double> values = replica.values(0);
+  std::map<std::vector<int>, int> choices;
+  std::set<int> firsts;
+  for (std::size_t item = 0; item < 300; ++item) {
+    std::vector<int> chosen;
+    for (std::size_t snippet = 0; snippet < 6; ++snippet) {
+      const double* first = &values[(item * 12 + snippet * 2) * 72];
+      EXPECT_EQ(first[72], first[0] + 1);
+      const int frame = static_cast<int>(first[0]), shot = (frame - 1) / 10, inside = (frame - 1) % 10;
+      EXPECT_EQ(inside / 5, snippet % 2);
+      EXPECT_LT(inside % 5, 4);
+      firsts.insert(frame);
+      if (snippet % 2 == 0)
+        chosen.push_back(shot);
+      else
+        EXPECT_EQ(shot, chosen.back());
+    }
+    EXPECT_EQ(std::set<int>(chosen.begin(), chosen.end()).size(), 3u);
+    ++choices[chosen];
+  }
+  EXPECT_EQ(firsts.size(), 4u * 2 * 4);
+  EXPECT_EQ(choices.size(), 24u);  // of 4 x 3 x 2 orders, each 12.5 times
+  for (const auto& [chosen, count] : choices) EXPECT_LT(count, 34);
+}
+
+/// With too few shots all are there, and some again.
+TEST_F(SequenceData, TooFewShotsAreTakenAgain) {
+  video(1, 12, true);
+  shots({{"1 7", 12}});
+  Replica replica(sequence(100, kPairs + std::string("num_shots: 3 num_frames: 4")));
+  EXPECT_EQ(replica.outputs[0]->shape, (Shape{100, 24, 4, 6}));
+  replica.step();
+  const std::vector<double> values = replica.values(0);
+  std::map<int, int> thirds;
+  for (std::size_t item = 0; item < 100; ++item) {
+    std::vector<int> shots;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const double* snippet = &values[(item * 24 + i * 8) * 24];
+      for (std::size_t frame = 1; frame < 4; ++frame)
+        EXPECT_EQ(snippet[48 * frame], snippet[0] + static_cast<double>(frame));
+      EXPECT_EQ(snippet[24], snippet[0] - 10);
+      const int first = static_cast<int>(snippet[0]) - 100;
+      EXPECT_TRUE((first >= 1 && first <= 2) || (first >= 7 && first <= 8)) << first;  // shots of 5 pairs
+      shots.push_back(first > 6);
+    }
+    EXPECT_NE(shots[0], shots[1]);
+    ++thirds[shots[2]];
+  }
+  EXPECT_GT(thirds[0], 20);
+  EXPECT_GT(thirds[1], 20);
+}
+
+TEST_F(SequenceData, WhatIsWrong) {
+  video(0, 9, false);
+  const auto complaint = [&](const std::string& more) { return refusal(sequence(1, more)); };
+  const std::string good = kFrames;
+  shots({{"1 5", 9}});
+  EXPECT_THAT(complaint(good + "crop_size: 2"), HasSubstr("crop_size belongs into transform_param"));
+  EXPECT_THAT(complaint(good + "num_shots: 0"), HasSubstr("num_shots must be in [1, 10000]"));
+  EXPECT_THAT(complaint(good + "num_shots: 500 num_frames: 21"), HasSubstr("asks for 10500 frames"));
+  EXPECT_THAT(complaint("name_pattern: 'f%d.png'"), HasSubstr("one %c"));
+  EXPECT_THAT(complaint(good + "num_frames: 5"), HasSubstr("names no shot of more than 5 frames"));
+  EXPECT_THAT(complaint(good + "new_height: 5"), HasSubstr("both of new_height and new_width"));
+  shots({{"5 1", 9}});
+  EXPECT_THAT(complaint(good), AllOf(HasSubstr("frames in their order"), HasSubstr("1 after 5")));
+  shots({{"1 11", 9}});
+  EXPECT_THAT(complaint(good), HasSubstr("up to 9"));
+  shots({{"1 x", 9}});
+  EXPECT_THAT(complaint(good), HasSubstr("the number of a frame"));
+  shots({{"1", 9}, {"1", 9}});
+  EXPECT_THAT(complaint(good), HasSubstr("has 2 lines, one for each video; there are 1"));
+  write_file(path("shots"), std::string("a\n"));
+  EXPECT_THAT(complaint(good), HasSubstr("expected \"file frames\""));
+}
+
 }  // namespace
 }  // namespace banyan::data

@@ -605,7 +605,7 @@ void run_list(std::string_view bytes) {
     data::read_image_list(file.path(), 2);
   } catch (const Error&) {  // lines with one label
   }
-  data::read_image_list(file.path());
+  data::read_class_list(file.path());
 }
 
 Seeds frcnn_seeds() {

@@ -263,7 +263,7 @@ TEST(GpuLayerTypes, AreTested) {
       "AnnotatedData", "BboxData", "CPMData", "CustomData", "DataHeatmap", "DenseImageData", "DetectionData",
       "DocData", "EvalData", "HDF5Data", "ImageData", "ImageGtData", "ImageLabelData", "ImageSegData",
       "Input", "MemoryData", "SegData", "SelectSegBinary", "VideoData", "WindowData", "WindowSegData",
-      "FrcnnRoiData"};
+      "FrcnnRoiData", "SequenceData", "VideoSegmentationData", "VideoWithVoxelTruthData"};
   for (const Group& group : groups())
     for (const GradientCase& each : group.cases) tested.insert(layer_from_text(each.text).type());
   for (const AnyBatch& each : every_layer()) tested.insert(layer_from_text(each.text).type());

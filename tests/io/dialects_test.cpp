@@ -242,6 +242,34 @@ TEST(Dialects, BlobsOfParameterLayersBecomeParameters) {
                   "param_bottoms is 2, of 1 bottoms");
 }
 
+/// Intel's engines take a BatchNorm and the Scale after it for one layer.
+TEST(Dialects, AFillerOfBatchNormIsThatOfTheScaleAfterIt) {
+  const std::string scale = "layer { name: 's' type: 'Scale' bottom: 'c' top: 'c' ",
+                    zero = "filler { value: 0 } ";
+  const auto norm = [](const std::string& settings) {
+    return "layer { name: 'n' type: 'BatchNorm' bottom: 'c' top: 'c' batch_norm_param { eps: 0.1 " +
+           settings + "} }\n";
+  };
+  const std::string more = "layer { name: 't' type: 'Scale' bottom: 'c' top: 'd' }";
+  expect_layers(norm(zero) + scale + "scale_param { bias_term: true } }\n" + more,
+                norm("") + scale + "scale_param { bias_term: true " + zero + "} }\n" + more);
+  for (const std::string& as_it_is :
+       {norm(zero) + scale + "scale_param { filler { value: 2 } } }\n" + more,
+        norm(zero + "engine: CAFFE ") + scale + "}", norm(zero + "use_weight_bias: false ") + scale + "}",
+        norm(zero + "bias_filler { } ") + scale + "}",
+        norm(zero) + "layer { name: 's' type: 'Scale' bottom: 'x' }",
+        norm(zero) + "layer { name: 's' type: 'Scale' bottom: 'c' bottom: 'x' top: 's' }"})
+    expect_layers(as_it_is, as_it_is);
+}
+
+TEST(Dialects, NormFacesFirstNormalize) {
+  expect_layers(
+      "layer { name: 'n' type: 'Normalize' bottom: 'x' top: 'n' softmax_param { normalize_type: 'L2' } }\n"
+      "layer { name: 'm' type: 'Normalize' bottom: 'x' top: 'm' softmax_param { axis: 1 } }",
+      "layer { name: 'n' type: 'Normalize' bottom: 'x' top: 'n' normalize_param { normalize_type: 'L2' } }\n"
+      "layer { name: 'm' type: 'Normalize' bottom: 'x' top: 'm' softmax_param { axis: 1 } }");
+}
+
 TEST(Dialects, RandomVectorsAndCornerCrops) {
   expect_layers(
       "layer { name: 'r' type: 'RandVec' top: 'r' randvec_param { batch_size: 4 dim: 3 lower: 0 upper: 2 } "
@@ -270,6 +298,7 @@ TEST(Dialects, OtherNamesOfSingleProjects) {
       "layer { name: 'p' type: 'Pooling3D' bottom: 'x' top: 'p' pooling_3d_param { kernel_l: 2 kernel_size: "
       "3 } }\n"
       "layer { name: 'w' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'l' bottom: 'w' top: 'w' }\n"
+      "layer { name: 'o' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'l' top: 'o' top: 'p' top: 'e' }\n"
       "layer { name: 's' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'l' top: 's' }",
       "layer { name: 'c' type: 'Convolution' bottom: 'x' top: 'c' convolution_param { num_output: 3 } }\n"
       "layer { name: 'i' type: 'InnerProduct' bottom: 'c' top: 'i' }\n"
@@ -277,6 +306,7 @@ TEST(Dialects, OtherNamesOfSingleProjects) {
       "height: 2 } }\n"
       "layer { name: 'p' type: 'Pooling' bottom: 'x' top: 'p' pooling_param { kernel_size: [2, 3, 3] } }\n"
       "layer { name: 'w' type: 'WeightedSoftmaxWithLoss' bottom: 'x' bottom: 'l' bottom: 'w' top: 'w' }\n"
+      "layer { name: 'o' type: 'SoftmaxWithLossOHEM' bottom: 'x' bottom: 'l' top: 'o' top: 'p' top: 'e' }\n"
       "layer { name: 's' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'l' top: 's' }");
   const std::string boxes =  // early nets of SSD
       "layer { name: 'a' type: 'PriorBox' bottom: 'x' top: 'a' }\n"

@@ -503,7 +503,7 @@ TEST(Prototxt, OfFieldsAfterALayerABraceMayBeTooMany) {
 }
 
 TEST(Prototxt, OldTypesOfBranchesSayWhoseTheyAre) {
-  expect_contains(net_error("layers { type: VIDEO_SEGMENTATION_DATA }"), "of C3D's nets with deconvolutions");
+  expect_contains(net_error("layers { type: LSTM_2D }"), "has the type \"LSTM_2D\" of caffe-public");
   expect_contains(net_error("layer { type: 'LSTM_2D' lstm_2d_param { num_output: 7 } }"),
                   "unknown field \"lstm_2d_param\" in LayerParameter: the layer has the type \"LSTM_2D\" of "
                   "caffe-public");

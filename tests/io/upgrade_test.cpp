@@ -205,13 +205,21 @@ TEST(UpgradeDataTransform, MovesOnlyInV1Layers) {
                "use_image: true } }"),
       "layer { name: 'v' type: 'VideoData' top: 'v' image_data_param { use_image: true } "
       "transform_param { crop_size: 3 mirror: true } }");
+  expect_same(
+      upgraded("layers { name: 'v' type: VIDEO_SEGMENTATION_DATA top: 'v' top: 't' image_data_param { "
+               "mean_value: 3 show_data: 1 } }"),
+      "layer { name: 'v' type: 'VideoSegmentationData' top: 'v' top: 't' image_data_param { show_data: "
+      "1 } transform_param { mean_value: 3 } }");
   for (const std::string layer :
        {"'Data' top: 'd' data_param", "'AnnotatedData' top: 'd' data_param",
         "'ImageData' top: 'd' image_data_param", "'WindowData' top: 'd' window_data_param"}) {
-    const std::string current = "layer { name: 'd' type: " + layer + " { mirror: true } }";
+    const std::string current = "layer { name: 'd' type: " + layer + " { mirror: true crop_size: 3 } }";
     testing::internal::CaptureStderr();
     expect_same(upgraded(current), current);
-    expect_contains(testing::internal::GetCapturedStderr(), "have no effect there");
+    expect_contains(testing::internal::GetCapturedStderr(),
+                    cat("layer \"d\": ", layer.substr(layer.rfind(' ') + 1), ".crop_size and ",
+                        layer.substr(layer.rfind(' ') + 1),
+                        ".mirror have no effect there: only what is in the layer's transform_param has"));
   }
 }
 
@@ -230,7 +238,8 @@ TEST(UpgradeV1, MovesATransformationOutOfTheSettingsOfTheSource) {
   upgraded(
       "layer { name: 's' type: 'ImageSegData' top: 's' image_data_param { transform_param { mirror: true } } "
       "}");
-  expect_contains(testing::internal::GetCapturedStderr(), "have no effect there");
+  expect_contains(testing::internal::GetCapturedStderr(),
+                  "a transform_param within its data settings has no effect there");
   for (const auto& [type, current, settings] :
        {std::tuple{"DATA", "Data", "data_param"}, std::tuple{"IMAGE_DATA", "ImageData", "image_data_param"},
         std::tuple{"WINDOW_DATA", "WindowData", "window_data_param"}})

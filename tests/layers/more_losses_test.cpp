@@ -433,6 +433,22 @@ TEST(TripletLoss, OfSetsThatFollowEachOther) {
   EXPECT_EQ(loss_of(text(""), {Shape{0, 3}, Shape{0}}, {{}, {}}), 0);
 }
 
+/// An earlier version adds the pairs only if it is asked to.
+TEST(TripletLoss, OfSetsWithoutTheirPairs) {
+  const std::vector<Shape> shapes{Shape{8, 1}, Shape{8}};
+  const std::vector<Values> inputs{{0, 1, 2, 0.5, 1, 2, 0, 5}, Values(8, 7)};
+  const std::string start = "type: 'TripletLoss' triplet_loss_param { num_negatives: 2 margin: 0.5 ";
+  const double pairs = (1 + 1) / 4.0, ratios = ((1 - 0.25 / 1.5) + (1 - 1 / 1.5)) / 4;
+  EXPECT_NEAR(loss_of(start + "}", shapes, inputs), ratios, 1e-15);
+  EXPECT_NEAR(loss_of(start + "use_pair: 1 }", shapes, inputs), ratios + pairs, 1e-15);
+  Bench bench(start + "}", shapes, 1);
+  for (std::size_t i = 0; i < inputs.size(); ++i) bench.set_input(i, inputs[i]);
+  bench.forward();
+  bench.backward(Values{2});
+  expect_near(bench.input_gradient(),
+              {-1 / 9.0 + 1 / 3.0, 1 / 9.0, 0, -1 / 3.0, -4 / 9.0 - 2 / 3.0, 4 / 9.0, 2 / 3.0, 0}, 1e-15);
+}
+
 TEST(TripletLoss, RefusesPartsOfSets) {
   const Shape ten{10, 2}, labels{10};
   const auto found = [](const std::string& settings, const std::vector<Shape>& shapes) {
@@ -453,6 +469,10 @@ TEST(TripletLoss, RefusesPartsOfSets) {
   EXPECT_EQ(found("margin: 0 losstype: 0", {ten, labels}), "accepted");
   expect_part(found("", {ten, Shape{5}}), "same batch");
   expect_part(found("num_triplets: 3", {ten, ten, ten}), "num_triplets is for two bottoms");
+  expect_part(found("use_pair: 1", {ten, ten, ten}), "use_pair is for two bottoms");
+  expect_part(found("num_triplets: 3 num_negatives: 3", {ten, labels}), "does not go with num_negatives");
+  expect_part(found("num_negatives: 2", {ten, labels}), "with num_negatives: 2 a set has 4 samples");
+  expect_part(found("use_pair: 2", {ten, labels}), "use_pair must be 0 or 1");
   BenchOptions options;
   options.devices = 2;  // a share may be a part of a set
   Bench share("type: 'TripletLoss'", {Shape{7, 2}, Shape{7}}, 1, options);

@@ -223,6 +223,31 @@ TEST(MultiBoxLossFirstStep, TakesObjectsOfAllClassesForOne) {
   EXPECT_EQ(loss("map_object_to_agnostic: true", made), loss("", made));
 }
 
+/// Benchmarks of Intel's Caffe: a DummyData layer makes random images in the place of the ground truth.
+TEST(MultiBoxLossRows, AreTakenFromABlobOfAnotherShape) {
+  Scene made(1);
+  const std::string text = text_of("");
+  Bench plain(text, made.shapes(), 1);
+  made.feed(plain);
+  plain.forward();
+  std::vector<Shape> shapes = made.shapes();
+  Values rows = made.truth_values(0, made.items);
+  const auto count = static_cast<std::int64_t>(rows.size() / 8);
+  // An object of no item of the batch, and fractions.
+  rows.insert(rows.end(), {static_cast<double>(made.items), 99, 0, 0, 0, 1, 1, 0});
+  for (std::size_t r = 0; r < rows.size(); r += 8)
+    if (rows[r] >= 0) rows[r] += 0.5, rows[r + 1] += 0.25;
+  shapes[3] = {made.items, 3, count + 1, 5};
+  rows.resize(static_cast<std::size_t>(shapes[3].count()), 7);
+  Bench other(text, shapes, 1);
+  other.set_input(0, made.locations);
+  other.set_input(1, made.confidences);
+  other.set_input(2, made.prior_values());
+  other.set_input(3, rows);
+  other.forward();
+  EXPECT_EQ(other.output(0), plain.output(0));
+}
+
 TEST(MultiBoxLossRefuses, SettingsThatContradict) {
   Scene made(1);
   const auto expect_part = [&](const std::string& settings, const std::string& part, int classes = 4) {

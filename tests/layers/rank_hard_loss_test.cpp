@@ -137,6 +137,8 @@ TEST(RankHardLoss, RefusesWhatHasNoMeaning) {
     EXPECT_NE(refusal(settings, shapes).find(part), std::string::npos) << refusal(settings, shapes);
   EXPECT_NE(refusal("pair_size: 2", {Shape{4, 2}, Shape{3}}).find("one label for each sample"),
             std::string::npos);
+  EXPECT_NE(refusal("pair_size: 2", {Shape{4, 2}, Shape{1, 4}}).find("one label for each sample"),
+            std::string::npos);
   EXPECT_EQ(refusal("pair_size: 2", {Shape{4, 2}, Shape{4, 1, 1, 1}}), "accepted");
 }
 

@@ -113,6 +113,8 @@ TEST(LiftedStructSimilaritySoftmaxLoss, WithoutPairsOthersOrDistancesIsFinite) {
   EXPECT_NEAR(loss({1, 1, 1}, {0, 0, 1}), std::pow(1 + std::log(2), 2) / 2, 1e-15);
   EXPECT_EQ(bench.input_gradient(), Values(3, 0));
   EXPECT_TRUE(std::isnan(loss({0, std::nan(""), 3}, {0, 0, 1})));
+  EXPECT_THAT(refusal("type: 'LiftedStructSimilaritySoftmaxLoss'", {Shape{3, 1}, Shape{1, 3}}),
+              HasSubstr("one label for each sample"));
   EXPECT_THAT(refusal("type: 'LiftedStructSimilaritySoftmaxLoss'", {Shape{3, 1}, Shape{2}}),
               HasSubstr("expected one label for each sample"));
 }

@@ -56,7 +56,7 @@ TEST(ForkSettings, OfASoftmaxInNormalizeHaveNone) {
     warn_of_fork_settings(io::parse_net_text(text, "net"));
     return ::testing::internal::GetCapturedStderr();
   };
-  const std::string setting = " softmax_param { normalize_type: 'L2' } }";
+  const std::string setting = " softmax_param { axis: 1 } }";
   EXPECT_THAT(logged("layer { name: 'n' type: 'Normalize'" + setting),
               HasSubstr("layer \"n\": softmax_param has no effect in a Normalize layer"));
   EXPECT_EQ(logged("layer { name: 'n' type: 'Normalize' } layer { name: 's' type: 'Softmax'" + setting), "");
@@ -84,12 +84,14 @@ TEST(ForkSettings, ChoicesOfAnImplementationHaveNone) {
     warn_of_fork_settings(io::parse_net_text(text, "net"));
     return ::testing::internal::GetCapturedStderr();
   };
-  EXPECT_THAT(logged("layer { name: 'c' type: 'Convolution' convolution_param { conv_mode: DIRECT_SCONV } }\n"
-                     "layer { name: 'd' type: 'Convolution' convolution_param { subengine: WINOGRAD } }\n"
-                     "layer { name: 'p' type: 'Convolution' convolution_param { parallel_degree: 4 } }\n"
-                     "layer { name: 'i' type: 'InnerProduct' inner_product_param { gemm_mode: SPMDM } }\n"
-                     "layer { name: 'r' type: 'ReLU' ocl_enable: true }"),
-              HasSubstr("layer \"c\" and 4 more: conv_mode, gemm_mode, "));
+  EXPECT_THAT(
+      logged("layer { name: 'c' type: 'Convolution' convolution_param { conv_mode: DIRECT_SCONV } }\n"
+             "layer { name: 'd' type: 'Convolution' convolution_param { subengine: WINOGRAD } }\n"
+             "layer { name: 'p' type: 'Convolution' convolution_param { parallel_degree: 4 } }\n"
+             "layer { name: 'i' type: 'InnerProduct' inner_product_param { gemm_mode: SPMDM } }\n"
+             "layer { name: 'r' type: 'ReLU' ocl_enable: true }"),
+      HasSubstr("layer \"c\" and 4 more: conv_mode, subengine, parallel_degree, gemm_mode and ocl_enable "
+                "have no effect"));
   EXPECT_THAT(logged("layer { name: 'c' type: 'Convolution' prune_param { prune_ratio: 0.5 } }"),
               HasSubstr("layer \"c\": prune_param (IncReg) has no effect"));
   EXPECT_THAT(
@@ -107,7 +109,8 @@ TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
       "layer { name: 'off' type: 'BatchNorm' batch_norm_param { use_weight_bias: false } }\n"
       "layer { name: 'zero' type: 'BatchNorm' bottom: 'c' top: 'c' batch_norm_param { filler { value: 0 } } "
       "}\n"
-      "layer { name: 'scale' type: 'Scale' bottom: 'c' top: 'c' scale_param { bias_term: true } }\n"
+      "layer { name: 'scale' type: 'Scale' bottom: 'c' top: 'c' scale_param { bias_term: true filler { } } "
+      "}\n"
       "layer { name: 'memory' type: 'MemoryData' transform_param { scale: 0.5 } }\n"
       "layer { name: 'padded' type: 'Convolution' bottom: 'x' top: 'padded' convolution_param { pad: 5 "
       "kernel_size: 3 } }\n"
@@ -140,7 +143,7 @@ TEST(ForkSettings, EachSettingWithoutEffectIsNamedOnce) {
               HasSubstr("layer \"bn\" and 1 more: filler, use_weight_bias and bias_term of batch_norm_param"),
               HasSubstr("batch_norm_param.engine names none of Intel's")),
           AllOf(HasSubstr("layer \"zero\": filler of batch_norm_param has no effect"),
-                HasSubstr("a filler in its scale_param does here")),
+                HasSubstr("has a filler of its own")),
           HasSubstr("layer \"memory\": transform_param of a MemoryData layer has no effect"),
           AllOf(HasSubstr("a Crop without crop_param cuts from the first row and column on"),
                 HasSubstr("layer \"cut\" from 4, 4 on: if the net is for one of them"),

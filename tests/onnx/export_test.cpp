@@ -396,9 +396,9 @@ TEST_F(Onnx, RefusesByName) {
               HasSubstr("the mask \"x1\" is no second output of a Pooling layer"));
   EXPECT_THAT(refused(one("Unpooling", "unpooling_param { unpool: FIXED kernel_size: 2 stride: 2 }")),
               HasSubstr("layer \"it\" (Unpooling): unpool FIXED; ONNX cannot express it"));
-  // 5 values, windows of 1 at 0, 3 and, rounded up, 6.
-  EXPECT_THAT(refused(one("Pooling", "pooling_param { kernel_size: 1 stride: 3 }", {{1, 1, 5, 5}})),
-              HasSubstr("the last window of 1 begins at 6, outside of the 5 values"));
+  // 7 values, windows of 2 at 0, 4 and, rounded up, 8.
+  EXPECT_THAT(refused(one("Pooling", "pooling_param { kernel_size: 2 stride: 4 }", {{1, 1, 7, 7}})),
+              HasSubstr("the last window of 2 begins at 8, outside of the 7 values"));
   EXPECT_THAT(refused(one("ArgMax", "argmax_param { top_k: 2 }")), HasSubstr("top_k or out_max_val"));
   EXPECT_THAT(refused(one("InnerProduct", "inner_product_param { num_output: 2 normalize: true }")),
               HasSubstr("layer \"it\" (InnerProduct): normalize; ONNX cannot express it"));

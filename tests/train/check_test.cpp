@@ -355,6 +355,38 @@ TEST_F(Check, SaysWhichAnchorsNativeLayersHave) {
   EXPECT_THAT(other, HasSubstr("nothing wrong"));
 }
 
+/// Caffe takes no notice of them, either; perhaps another type was meant.
+TEST_F(Check, SettingsOfAnotherTypeAreNamed) {
+  const std::string net =
+      "input: 'x' input_shape { dim: 4 dim: 5 }\n"
+      "layer { name: 'a' type: 'Reverse' bottom: 'x' top: 'a' reshape_param { shape { dim: 2 } } }\n"
+      "layer { name: 'b' type: 'Reverse' bottom: 'a' top: 'b' reshape_param { } loss_weight: 0 }\n"
+      "layer { name: 'c' type: 'ReLU' bottom: 'b' top: 'c' relu_param { } include { phase: TRAIN } }";
+  const CheckReport idle = check(net);
+  EXPECT_EQ(idle.problems, 0) << idle.text;
+  EXPECT_THAT(idle.text,
+              AllOf(HasSubstr("layer \"a\" (Reverse): reshape_param has no effect in a layer of this type"),
+                    Not(HasSubstr("\"b\"")), Not(HasSubstr("relu_param")), HasSubstr("nothing wrong")));
+}
+
+/// A list may name several classes of each image.
+TEST_F(Check, LabelsOfAListThatIsMissingMayBeSeveral) {
+  const std::string data =
+      "layer { name: 'd' type: 'ImageData' top: 'x' top: 'y' image_data_param { source: 'none' batch_size: 4 "
+      "new_height: 8 new_width: 8 ";
+  const std::string net =
+      "} }\nlayer { name: 'f' type: 'InnerProduct' bottom: 'x' top: 'f' inner_product_param { num_output: 5 "
+      "} "
+      "}\n"
+      "layer { name: 'l' type: 'SigmoidCrossEntropyLoss' bottom: 'f' bottom: 'y' top: 'l' }\n";
+  const CheckReport guessed = check(data + net);
+  EXPECT_EQ(guessed.problems, 0) << guessed.text;
+  EXPECT_THAT(guessed.text, AllOf(HasSubstr("the shape of \"y\" is not known here"),
+                                  HasSubstr("with the one that is taken for it this would be wrong")));
+  EXPECT_EQ(check(data + "label_dim: 1 " + net).problems, 1);
+  EXPECT_EQ(check(data + "label_dim: 5 " + net).problems, 0);
+}
+
 TEST_F(Check, BlobsOfHdf5NeedNotBeLabels) {
   const std::string net =
       "layer { name: 'd' type: 'HDF5Data' top: 'low' top: 'high' hdf5_data_param { source: 'none' "

@@ -14,6 +14,9 @@ struct ListedImage {
   std::string path;
   std::int32_t label = 0;
   std::vector<float> labels;  ///< instead, where a line has several
+  /// Instead, where a line names classes: those, and others of which nothing is known, of `class_count`.
+  std::vector<int> classes{}, unknown{};
+  int class_count = 0;
 };
 
 /// One `path label` per line, split at the last space or tab: paths may contain spaces. A line that begins
@@ -21,6 +24,11 @@ struct ListedImage {
 /// without a label or with one that is not a 32-bit integer, and for an empty list. With `labels` above 1 as
 /// many numbers follow each path, which need not be integers.
 std::vector<ListedImage> read_image_list(const std::string& path, int labels = 1);
+
+/// The same, but if a line has a `;` (a branch for PASCAL), all are `path classes;unknown`, or only `path
+/// classes`, with classes from 0 on between blanks; the greatest of the list gives class_count. Lines that
+/// begin with # are comments.
+std::vector<ListedImage> read_class_list(const std::string& path);
 
 /// One image and one file of boxes per line, split at the last space or tab, both after `root_folder`. A file
 /// holds five whole numbers for each box, which are the image's labels, filled up with -1 to as many as the
@@ -35,7 +43,11 @@ struct ImageListOptions {
   ColorMode color = ColorMode::bgr;
   bool scaled_decoding = false;  ///< decode_image's `least` is the new size
   int labels = 1;                ///< numbers after each path
-  bool box_files = false;        ///< instead: a file of boxes, see read_box_files
+  /// With one of them: read_class_list. Labels are then 1 for each class that is named, `unknown` for each of
+  /// which nothing is known, 0 for the rest.
+  bool classes = false;
+  float unknown = -1;
+  bool box_files = false;  ///< instead: a file of boxes, see read_box_files
 };
 
 /// The list is read once per process for all sources that use it.

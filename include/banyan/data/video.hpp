@@ -21,12 +21,21 @@ bool shows_file(const caffe::LayerParameter& layer);
 /// Is it for a camera, which is not supported?
 bool reads_camera(const caffe::LayerParameter& layer);
 
+/// Frames between two cuts.
+struct Shot {
+  int first = 1, frames = 0;
+};
 struct Video {
   std::string folder;
   int frames = 0, label = 0;
+  std::vector<Shot> shots{};  ///< where a list names them
 };
 /// One `folder frames label` per line. Throws bad_input `file:line: ...`.
 std::vector<Video> read_video_list(const std::string& path);
+/// A line `file frames` for each video: the file holds the numbers of the frames with which its shots begin.
+/// Pairs of frames (`flow`) are one fewer than frames. Only shots of more than `length` are taken. Throws
+/// bad_input, also for a video without any.
+void read_shot_list(const std::string& path, int length, bool flow, std::vector<Video>& videos);
 
 /// How many frames come before the first one of each segment's snippet of `length` frames. With `draws` (one
 /// number in [0, 1) per segment) at random within the segment, otherwise in its middle; 0 where segments are
@@ -35,11 +44,17 @@ std::vector<int> snippet_offsets(int frames, int segments, int length, const std
 
 /// Throws bad_input unless the pattern has one number (%d or %0Nd) and, for flow, one %c before it.
 void check_frame_pattern(const std::string& pattern, bool flow, const std::string& where);
+/// The one that is given, or the usual one.
+std::string frame_pattern(const std::string& given, bool flow);
 /// The name of a frame (from 1); `axis` is x or y for flow.
 std::string frame_name(const std::string& pattern, int frame, char axis);
 
 struct VideoOptions {
   int segments = 1, length = 1;
+  /// If positive, so many shots of a video, in training drawn without repetition as far as it has enough, are
+  /// each taken for a video: `segments` snippets of each. Else there is no list of shots.
+  int shots = 0;
+  std::string shot_list;
   /// The frames of a snippet one after the other for each colour, or for x and then y. A file that is missing
   /// stands for the frame before it; snippets longer than their segment begin with it in training.
   bool length_first = false;

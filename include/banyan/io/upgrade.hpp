@@ -57,6 +57,9 @@ caffe::NetParameter upgrade_fused_relu(caffe::NetParameter net);
 /// it; Sum (RstarCNN) an Eltwise, MultiFrameData (Hidden-Two-Stream) a VideoData; K1_EuclideanLoss and
 /// K2_EuclideanLoss read a blob that is given twice once.
 caffe::NetParameter upgrade_branch_types(caffe::NetParameter net, const std::string& origin);
+/// The filler of a BatchNorm becomes that of the Scale layer after it, if that has none: Intel's engines take
+/// both for one layer.
+caffe::NetParameter upgrade_scale_fillers(caffe::NetParameter net);
 /// ConvolutionReLU and ReLUPooling (SkimCaffe) become two layers, an LRN with fuse_type: FUSED_POOL_MAX
 /// (BVLC's opencl branch) one and a Pooling, a Pooling with pool: MIN one with MAX of negated values, a
 /// DenseBlock (caffe_ocr) all that it stands for; XCLProgram (fpga_caffe) is left out, with a warning;
@@ -90,6 +93,7 @@ bool needs_depth_upgrade(const caffe::NetParameter& net);
 bool needs_hole_upgrade(const caffe::NetParameter& net);
 bool needs_fused_relu_upgrade(const caffe::NetParameter& net);
 bool needs_branch_type_upgrade(const caffe::NetParameter& net);
+bool needs_scale_filler_upgrade(const caffe::NetParameter& net);
 bool needs_dialect_upgrade(const caffe::NetParameter& net);
 bool needs_param_bottoms_upgrade(const caffe::NetParameter& net);
 bool needs_frcnn_upgrade(const caffe::NetParameter& net);

@@ -43,10 +43,11 @@ inline constinit Operator<void(const Tensor& a, const Tensor& p, const Tensor& n
                                Tensor& da)>
     triplet_backward{"triplet_backward"};
 /// Rows that are sets one after the other: an anchor, a positive, and the negatives. The loss of a set is
-/// half the squared distance of the first two, plus those of the triplets with each negative.
+/// half the squared distance of the first two (`pairs`), plus those of the triplets with each negative.
 struct TripletSets {
   std::int64_t size = 3;  ///< rows of a set, at least 3
   TripletMargin margin;
+  bool pairs = true;
 };
 /// partial[0]: the sum of the losses. factors[n] (f64): how fast twice the sum grows with the squared
 /// distance of row n from the anchor of its set.

@@ -118,8 +118,8 @@ struct TripletSetsLoss : HalfLossSum {
   BANYAN_HOST_DEVICE void add(State& s, std::int64_t set, std::int64_t) const {
     double* const of_set = factors + set * sets.size;
     const double near = of_set[1];
-    s.sum += near;
-    of_set[1] = 1;
+    s.sum += sets.pairs ? near : 0;
+    of_set[1] = sets.pairs ? 1 : 0;
     for (std::int64_t n = 2; n < sets.size; ++n) {
       const TripletTerm term = triplet_term(sets.margin, near, of_set[n]);
       s.sum += term.loss;

@@ -15,6 +15,7 @@
 #include "banyan/net/filter.hpp"
 #include "banyan/net/splits.hpp"
 #include "banyan/train/model.hpp"
+#include "io/other_types.hpp"
 #include "layers/python_program.hpp"
 #include "named_settings.hpp"
 #include "train/missing_data.hpp"
@@ -69,6 +70,7 @@ class LayerCheck {
       checked_.all_shapes = false;
       return;
     }
+    remark_idle_settings(parameter);
     if (is_missing(parameter.type()) && !findings_.is_first(origin_, parameter.type())) {
       checked_.whole = checked_.all_shapes = false;  // named with the first layer of its type
       return;
@@ -283,6 +285,18 @@ class LayerCheck {
                                       : stand_in_shapes(source, options_.shapes, &source_.net);
   }
 
+  /// Settings of another type, which no branch of this one reads: perhaps the type is not the one meant.
+  void remark_idle_settings(const caffe::LayerParameter& layer) {
+    std::vector<const google::protobuf::FieldDescriptor*> fields;
+    layer.GetReflection()->ListFields(layer, &fields);
+    for (const auto* field : fields)
+      if (field->message_type() != nullptr && !field->is_repeated() &&
+          field->name() != "quantization_param" && !io::may_be_setting_of(layer.type(), field->name()) &&
+          findings_.is_first(origin_, cat(layer.type(), ".", field->name())))
+        findings_.remark(cat(origin_, ": layer ", quoted(layer.name()), " (", layer.type(),
+                             "): ", field->name(), " has no effect in a layer of this type"));
+  }
+
   /// False if the shapes of what it reads cannot be known.
   bool set_up_source(Layer& layer, const caffe::LayerParameter& parameter, const Blobs& outputs) {
     std::vector<Shape> shapes = given_shapes(parameter);
@@ -304,6 +318,8 @@ class LayerCheck {
                              "; the trainer does not"));
       if (parameter.type() == "Python" && parameter.python_param().layer().ends_with("SegDataLayer"))
         checked_.assumed[outputs[0]->name] = outputs[0]->shape;
+      else if (parameter.type() == "Python")  // a project's own version of such a layer may make others
+        for (int k = 1; k < parameter.top_size(); ++k) checked_.guessed.insert(parameter.top(k));
       return true;
     }
     if (shapes.empty()) {
@@ -323,8 +339,11 @@ class LayerCheck {
       if (parameter.top_size() > 1 && (joints_unknown || is_divided(parameter.top(1))))
         unknown_.insert(parameter.top(1));
     }
-    // What their files hold is not always labels.
-    if (parameter.type() == "HDF5Data" || parameter.type() == "Python")
+    // What their files hold is not always labels; a list may name several classes of an image.
+    const caffe::ImageDataParameter& images = parameter.image_data_param();
+    const bool of_list =
+        parameter.type() == "ImageData" && !images.has_label_dim() && !images.has_label_size();
+    if (parameter.type() == "HDF5Data" || parameter.type() == "Python" || of_list)
       for (int k = 1; k < parameter.top_size(); ++k)
         if (options_.shapes.count(parameter.top(k)) == 0) checked_.guessed.insert(parameter.top(k));
     for (std::size_t i = 0; i < outputs.size(); ++i)
@@ -410,7 +429,7 @@ CheckedLayers check_layers(const caffe::NetParameter& net, const CheckedSource& 
       for (const std::string& blob : checked.guessed) blobs.push_back(quoted(blob));
       again.note(cat(source.origin, ": the shape of ", join(blobs, ", ", " and "),
                      " is not known here; --shape can give it (BLOB:N,C,H,W;...) with that of the layer's "
-                     "first blob; with one number for each sample this would be wrong: ",
+                     "first blob; with the one that is taken for it this would be wrong: ",
                      in_file(first_gone(first, again), source.origin)));
       first = std::move(again);
       checked = std::move(of_any);
