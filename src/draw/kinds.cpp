@@ -164,6 +164,7 @@ const std::map<std::string, Kind>& kinds() {
           "EuclideanLossHeatmap",
           "FocalLoss",
           "GeneralContrastiveLoss",
+          "GeneralTripletLoss",
           "HashingLoss",
           "HingeLoss",
           "InfogainLoss",

@@ -55,10 +55,6 @@ constexpr std::array kOthers{
     OtherType{"DriveData", "VPGNet",
               "it makes maps of labels from records of its own; make them beforehand and read images and "
               "maps with HDF5Data"},
-    OtherType{
-        "GeneralTripletLoss", "caffe-windows",
-        "it takes distances to the centres of all classes; TripletLoss, which is near, compares triplets "
-        "of samples, and CenterLoss draws them to the centres of their classes"},
     OtherType{"Hotspot", "caffe-windows",
               "it draws maps of points from their coordinates; draw them beforehand and read them with "
               "HDF5Data"},

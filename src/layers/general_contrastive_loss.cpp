@@ -5,22 +5,15 @@
 // divided by N over all devices. The label's gradient is that of the branch: 0 where d is not between
 // positive_margin and positive_outlier_thresh. A second output holds the mean cost of the label's distance
 // and of the others, N x (classes - 1) of them, without factors and exponential.
-#include "banyan/layers/loss.hpp"
-#include "banyan/ops/class_loss.hpp"
-#include "labelled_samples.hpp"
+#include "class_distances_loss.hpp"
 
 namespace banyan {
 namespace {
 
-class GeneralContrastiveLossLayer : public LossLayer {
+class GeneralContrastiveLossLayer : public ClassDistancesLossLayer {
  public:
   GeneralContrastiveLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : LossLayer(parameter, options,
-                  {.arity = {2, 2, 1, 2},
-                   .backward_reads_outputs = false,
-                   .differentiable_inputs = 1,
-                   .meets = Meets::forward}) {
-    traits_.shares = 2;
+      : ClassDistancesLossLayer(parameter, options, 2) {
     if (parameter.bottom_size() == 3) refuse("a third input, in place of the distances, is not supported");
   }
 
@@ -36,25 +29,6 @@ class GeneralContrastiveLossLayer : public LossLayer {
                 s.negative_margin(), s.negative_weight(),         s.exp_negative_weight()};
   }
 
-  void reshape(const Blobs& inputs, const Blobs& outputs) override {
-    over_ = labelled_samples(inputs, [&](const auto&... why) { refuse(why...); });
-    set_output(*outputs[0], Shape{});
-    if (outputs.size() > 1) set_output(*outputs[1], Shape{2});
-  }
-
-  void forward(Pass& pass, const Blobs& inputs, const Blobs& outputs) override {
-    Context& context = *pass.context;
-    for (Tensor* sums : {&partial_, &means_}) ensure(context, *sums, Shape{2}, DType::f64);
-    ops::distance_margins_forward(context, inputs[0]->data, inputs[1]->data, over_, margins_, partial_,
-                                  means_, note_.on(context));
-    find_divisor(pass, Normalization::batch_size, over_.outer, over_.outer);
-    write_loss(pass, *outputs[0]);
-    for (std::int64_t i = 0; i < 2 && outputs.size() > 1; ++i) {
-      Tensor mean = outputs[1]->data.slice(i, Shape{1});
-      ops::quotient(context, means_, divisor_, {i, 0, 1}, mean);
-    }
-  }
-
   void backward(Pass& pass, const Blobs& outputs, const std::vector<bool>& propagate,
                 const Blobs& inputs) override {
     if (propagate[0])
@@ -62,17 +36,17 @@ class GeneralContrastiveLossLayer : public LossLayer {
                                      outputs[0]->grad, divisor_, inputs[0]->grad);
   }
 
-  void check_results(Context& context) override { note_.check(context, name(), over_); }
-
  private:
+  void add_up(Context& context, const Tensor& distances, const Tensor& labels) override {
+    ops::distance_margins_forward(context, distances, labels, over_, margins_, partial_, means_,
+                                  note_.on(context));
+  }
+
   const caffe::GeneralContrastiveParameter& settings() const {
     return parameter_.general_contrastive_loss_param();
   }
 
-  ops::Channels over_{};
   ops::DistanceMargins margins_{};
-  Tensor means_;
-  LabelNote note_;
 };
 
 const RegisterLayer<GeneralContrastiveLossLayer> registered_general_contrastive_loss(

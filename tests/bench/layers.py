@@ -939,6 +939,11 @@ CASES = {
     "GeneralContrastiveLoss": Case(
         {"x": ((64, 10000), positive), "y": ((64,), below(10000))}, "GeneralContrastiveLoss", constant=("y",)
     ),
+    "GeneralTripletLoss": Case(
+        {"x": ((64, 10000), positive), "y": ((64,), below(10000))},
+        "GeneralTripletLoss general_triplet_loss_param { margin: 0.1 add_center_loss: false }",
+        constant=("y",),
+    ),
     "HingeLoss": Case({"x": ((64, 1000), signed), "y": ((64,), below(1000))}, "HingeLoss", constant=("y",)),
     "MultinomialLogisticLoss": Case(
         {"x": ((64, 1000), positive), "y": ((64,), below(1000))}, "MultinomialLogisticLoss", constant=("y",)

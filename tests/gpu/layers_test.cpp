@@ -238,6 +238,33 @@ TEST(GpuGlobalLSEMargin, FollowsTheBatchesAsOnCpuDevices) {
   }
 }
 
+/// So many classes that several blocks look for the largest cost; of equal ones the first. With a factor for
+/// each sample.
+TEST(GpuGeneralTripletLoss, ComparesTheLabelsDistanceWithMany) {
+  if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
+  const std::int64_t samples = 3, classes = 20000;
+  for (const char* settings : {"margin: 0.25", "margin: 0.25 hardest_only: true add_center_loss: false"}) {
+    SCOPED_TRACE(settings);
+    const auto run = [&](DeviceKind kind) {
+      BenchOptions options;
+      options.kind = kind;
+      Bench bench(cat("type: 'GeneralTripletLoss' general_triplet_loss_param { ", settings, " }"),
+                  {Shape{samples, classes}, Shape{samples}, Shape{samples}}, 2, options);
+      Values d = spread_values(samples * classes, 1);
+      for (const std::int64_t equal : {7777, 7778, 19999}) d[static_cast<std::size_t>(classes + equal)] = -5;
+      bench.set_input(0, d);
+      bench.set_input(1, {19998, 0, 17});
+      bench.set_input(2, {0.5, 2, -1});
+      bench.forward();
+      bench.backward({{0.7}, {7, 7}});
+      return std::vector<Values>{bench.output(0), bench.output(1), bench.input_gradient()};
+    };
+    const std::vector<Values> expected = run(DeviceKind::cpu), found = run(DeviceKind::cuda);
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      expect_near(found[i], expected[i], kTolerance, cat("result ", i));
+  }
+}
+
 /// With one output it is another operator than with the two of its examples.
 TEST(GpuConfusionMatrix, HasTheSharesOfEachClass) {
   if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;

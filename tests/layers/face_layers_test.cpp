@@ -364,6 +364,168 @@ TEST(GeneralContrastiveLoss, RefusesWhatIsNotDescribed) {
   EXPECT_THROW(defaults.layer().check_results(defaults.context()), Error);
 }
 
+struct Triplets {
+  double margin = 0;
+  bool center = true, hardest = false;
+  double positive = 1, negative = 1;
+
+  std::string text() const {
+    return cat("type: 'GeneralTripletLoss' general_triplet_loss_param { margin: ", margin,
+               " add_center_loss: ", center ? "true" : "false", " hardest_only: ", hardest ? "true" : "false",
+               " positive_weight: ", positive, " negative_weight: ", negative, " }");
+  }
+};
+
+/// The layer's results by definition, for N samples. Gradients: for a gradient of 0.5 of the loss.
+struct TripletResults {
+  double loss = 0;
+  Values means{0, 0}, gradient;
+  TripletResults(const Triplets& with, const Values& d, const Values& labels, const Values& factors)
+      : gradient(d.size(), 0) {
+    const std::size_t samples = labels.size(), classes = d.size() / samples;
+    const double all = static_cast<double>(samples);
+    for (std::size_t n = 0; n < samples; ++n) {
+      const auto y = static_cast<std::size_t>(labels[n]);
+      const auto cost = [&](std::size_t j) { return d[n * classes + y] + with.margin - d[n * classes + j]; };
+      std::vector<std::size_t> counting;
+      for (std::size_t j = 0; j < classes; ++j) {
+        if (j == y) continue;
+        means[1] += d[n * classes + j] / (all * static_cast<double>(classes - 1));
+        if (cost(j) <= 0) continue;
+        if (!with.hardest)
+          counting.push_back(j);
+        else if (counting.empty() || cost(j) > cost(counting[0]))
+          counting.assign(1, j);
+      }
+      means[0] += d[n * classes + y] / all;
+      const double scale = 0.5 / all * (factors.empty() ? 1 : factors[n]);
+      for (const std::size_t j : counting) {
+        loss += with.negative * cost(j) / all;
+        gradient[n * classes + j] = -with.negative * scale;
+      }
+      if (with.center || !counting.empty()) gradient[n * classes + y] = with.positive * scale;
+    }
+  }
+};
+
+TEST(GeneralTripletLoss, ComparesTheLabelsDistanceWithAllOthers) {
+  const std::int64_t samples = 7, classes = 6;
+  const Values d = spread_values(samples * classes, 3, 2), labels = integers(samples, classes, 3),
+               factors = spread_values(samples, 5);
+  for (const bool weighted : {false, true})
+    for (const Triplets& with :
+         {Triplets{}, Triplets{0.5}, Triplets{-1.5, false}, Triplets{0.5, false}, Triplets{0.5, true, true},
+          Triplets{-1.5, false, true}, Triplets{-9, true}, Triplets{-9, false, true},
+          Triplets{0.25, true, false, 0.5, 2}, Triplets{0.25, false, true, -3, 0.5}}) {
+      SCOPED_TRACE(cat(with.text(), weighted ? ", with factors" : ""));
+      std::vector<Shape> shapes{Shape{samples, 3, 2}, Shape{samples}};
+      if (weighted) shapes.push_back(Shape{samples, 1});
+      Bench bench(with.text(), shapes, 2);
+      bench.set_input(0, d);
+      bench.set_input(1, labels);
+      if (weighted) bench.set_input(2, factors);
+      bench.forward();
+      bench.backward({{0.5}, {7, 7}});
+      const TripletResults expected(with, d, labels, weighted ? factors : Values());
+      EXPECT_NEAR(bench.output()[0], expected.loss, 1e-14);
+      expect_near(bench.output(1), expected.means, 1e-14);
+      expect_near(bench.input_gradient(), expected.gradient, 1e-15);
+    }
+}
+
+/// By hand. In the branch the second sample would have a gradient at class 0.
+TEST(GeneralTripletLoss, CountsTheFirstOfTheLargestCosts) {
+  Bench bench(
+      "type: 'GeneralTripletLoss' general_triplet_loss_param { hardest_only: true add_center_loss: false }",
+      {Shape{3, 4}, Shape{3}}, 1);
+  bench.set_input(0, {3, 1, 5, 1, 2, 0.5, 1, 3, 2, 2, 2, 2});
+  bench.set_input(1, {0, 1, 3});
+  bench.forward();
+  bench.backward(Values{3});
+  EXPECT_NEAR(bench.output()[0], 2.0 / 3, 1e-15);
+  EXPECT_EQ(bench.input_gradient(), (Values{1, -1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}));
+}
+
+/// So many classes that several threads and lanes look for the largest cost.
+TEST(GeneralTripletLoss, FindsTheLargestCostOfManyClasses) {
+  const std::int64_t samples = 3, classes = 40000;
+  for (const bool hardest : {false, true}) {
+    const Triplets with{0.25, false, hardest};
+    Bench bench(with.text(), {Shape{samples, classes}, Shape{samples}}, 1);
+    Values d = spread_values(samples * classes, 1);
+    for (const std::int64_t equal : {7777, 7778, 39999}) d[static_cast<std::size_t>(classes + equal)] = -5;
+    const Values labels{39998, 0, 17};
+    bench.set_input(0, d);
+    bench.set_input(1, labels);
+    bench.forward();
+    bench.backward(Values{0.5});
+    const TripletResults expected(with, d, labels, {});
+    EXPECT_NEAR(bench.output()[0], expected.loss, 1e-11 * (1 + expected.loss));
+    expect_near(bench.input_gradient(), expected.gradient, 1e-15);
+  }
+}
+
+TEST(GeneralTripletLoss, LeavesOutLabelsOfNoClassAndShowsThem) {
+  const Triplets with{0.5};
+  Bench bench(with.text(), {Shape{3, 2}, Shape{3}}, 2);
+  bench.set_input(0, {1, 2, 3, 4, 6, 5});
+  bench.set_input(1, {0, 2, 0});
+  bench.forward();
+  EXPECT_NEAR(bench.output()[0], 1.5 / 3, 1e-15);
+  expect_near(bench.output(1), {7.0 / 3, 7.0 / 3}, 1e-15);
+  bench.backward({{3}, {7, 7}});
+  EXPECT_EQ(bench.input_gradient(), (Values{1, 0, 0, 0, 1, -1}));
+  EXPECT_THROW(bench.layer().check_results(bench.context()), Error);
+  bench.set_input(1, {0, 1, 0});
+  bench.forward();
+  bench.layer().check_results(bench.context());
+}
+
+TEST(GeneralTripletLoss, HasALossThatIsNoNumberWhereADistanceIsNone) {
+  for (const bool hardest : {false, true}) {
+    const Triplets with{0.5, true, hardest};
+    for (const std::size_t place : {0, 1, 2}) {
+      Bench bench(with.text(), {Shape{1, 3}, Shape{1}}, 1);
+      Values d{1, 2, 0};
+      d[place] = std::nan("");
+      bench.set_input(0, d);
+      bench.set_input(1, {0});
+      bench.forward();
+      EXPECT_TRUE(std::isnan(bench.output()[0])) << place << hardest;
+    }
+  }
+}
+
+TEST(GeneralTripletLoss, OfOneClassIsNothing) {
+  Bench bench(Triplets{}.text(), {Shape{2, 1}, Shape{2}}, 2);
+  bench.set_input(0, {3, 4});
+  bench.set_input(1, {0, 0});
+  bench.forward();
+  bench.backward({{1}, {7, 7}});
+  EXPECT_EQ(bench.output(), Values{0});
+  EXPECT_EQ(bench.output(1), (Values{3.5, 0}));
+  EXPECT_EQ(bench.input_gradient(), (Values{0.5, 0.5}));
+}
+
+TEST(GeneralTripletLoss, RefusesWhatTheBranchDoesNotRead) {
+  const std::vector<Shape> shapes{Shape{2, 3}, Shape{2}};
+  const std::string type = "type: 'GeneralTripletLoss' ";
+  for (const char* setting : {"positive_first: true", "positive_upper_bound: 2"})
+    EXPECT_NE(refusal(cat(type, "general_triplet_loss_param { ", setting, " }"), shapes)
+                  .find("positive_first and positive_upper_bound are not supported"),
+              std::string::npos);
+  EXPECT_EQ(
+      refusal(type + "general_triplet_loss_param { positive_first: false positive_upper_bound: 1 }", shapes),
+      "accepted");
+  EXPECT_NE(refusal(type, {Shape{2, 3}, Shape{3}}).find("one label for each sample"), std::string::npos);
+  EXPECT_NE(refusal(type, {Shape{2, 3}, Shape{2}, Shape{3}}).find("one factor for each of 2 samples"),
+            std::string::npos);
+  // In the other loss of NormFace these settings have no effect.
+  EXPECT_EQ(
+      refusal("type: 'GeneralContrastiveLoss' general_triplet_loss_param { positive_first: true }", shapes),
+      "accepted");
+}
+
 TEST(Accuracy, MayPreferTheSmallestScores) {
   Bench bench("type: 'Accuracy' accuracy_param { min_is_better: true }", {Shape{3, 3}, Shape{3}}, 1);
   bench.set_input(0, {1, 2, 3, 3, 1, 2, 1, 1, 5});

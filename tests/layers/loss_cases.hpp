@@ -210,6 +210,14 @@ inline const std::vector<GradientCase> kCases = {
     {"triplet_sets_ratio",
      "type: 'TripletLoss' triplet_loss_param { margin: 0.4 }",
      {Shape{10, 2, 2}, Shape{10, 1, 1, 1}}},
+    // With these settings its gradient is that of the loss; of all others in face_layers_test.cpp.
+    {"general_triplet_hardest",
+     "type: 'GeneralTripletLoss' general_triplet_loss_param { margin: 0.3 hardest_only: true "
+     "add_center_loss: "
+     "false positive_weight: 1.5 negative_weight: 1.5 }",
+     {Shape{6, 3, 2}, Shape{6}},
+     1,
+     6},
     {"k1_euclidean", "type: 'K1_EuclideanLoss'", {kMaps}},
     {"k2_euclidean", "type: 'K2_EuclideanLoss'", {kMaps}},
 };

@@ -82,8 +82,7 @@ TEST(OtherTypes, OnlyTyposAreTakenForOtherTypes) {
 
 TEST(OtherTypes, ThoseOfPublicNetsSayWhatTakesTheirPlace) {
   EXPECT_THAT(refusal("Noise"), HasSubstr("a gaussian data_filler, added by Eltwise"));
-  for (const char* type : {"BoxFeatures", "GeneralTripletLoss", "Hotspot", "ImageSegUniformSizeData",
-                           "LSTM_2D", "VolumeData"})
+  for (const char* type : {"BoxFeatures", "Hotspot", "ImageSegUniformSizeData", "LSTM_2D", "VolumeData"})
     EXPECT_THAT(refusal(type), HasSubstr("which Banyan does not have"));
 }
 

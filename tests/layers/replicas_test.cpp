@@ -312,6 +312,12 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"general_contrastive",
              "type: 'GeneralContrastiveLoss' general_contrastive_loss_param { negative_margin: 2 }", Shape{4},
              4},
+        Case{"general_triplet", "type: 'GeneralTripletLoss' general_triplet_loss_param { margin: 1 }",
+             Shape{4}, 4},
+        Case{"general_triplet_hardest",
+             "type: 'GeneralTripletLoss' general_triplet_loss_param { hardest_only: true add_center_loss: "
+             "false }",
+             Shape{4}, 4, false, 1, Phase::train, 0, 0, true},
         Case{"label_specific_add",
              "type: 'LabelSpecificAdd' label_specific_add_param { bias_base: -1 bias_gamma: -0.5 bias_min: "
              "-9 }",
@@ -335,7 +341,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"mvn", "type: 'MVN'", Shape{2, 3}}),
     [](const auto& info) { return info.param.name; });
 
-TEST(GeneralContrastiveLoss, ShowsSharesOfTheMeansOfAllDevices) {
+TEST(ClassDistancesLosses, ShowSharesOfTheMeansOfAllDevices) {
   const std::int64_t total = 5, classes = 3;
   const Values distances = spread_values(total * classes, 1, 2), labels = integers(total, 3, 2);
   const auto run = [&](Bench& bench, std::int64_t first, std::int64_t batch) {
@@ -349,12 +355,14 @@ TEST(GeneralContrastiveLoss, ShowsSharesOfTheMeansOfAllDevices) {
   const auto shapes = [&](std::int64_t batch) {
     return std::vector<Shape>{Shape{batch, classes}, Shape{batch}};
   };
-  const std::string text = "type: 'GeneralContrastiveLoss'";
-  Bench alone(text, shapes(total), 2);
-  const Values whole = run(alone, 0, total);
-  const std::vector<Values> parts = run_shares(text, 2, shapes, run);
-  for (std::size_t i = 0; i < 2; ++i)
-    EXPECT_NEAR(parts[0][i] + parts[1][i] + parts[2][i], whole[i], kTolerance);
+  for (const std::string text : {"type: 'GeneralContrastiveLoss'", "type: 'GeneralTripletLoss'"}) {
+    SCOPED_TRACE(text);
+    Bench alone(text, shapes(total), 2);
+    const Values whole = run(alone, 0, total);
+    const std::vector<Values> parts = run_shares(text, 2, shapes, run);
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_NEAR(parts[0][i] + parts[1][i] + parts[2][i], whole[i], kTolerance);
+  }
 }
 
 /// Its batch is axis 1. The gradient is that of the sum, the loss the mean.

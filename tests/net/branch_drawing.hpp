@@ -565,6 +565,14 @@ class BranchDrawing : public DetectorDrawing {
                                            one_of("", "bias_term: false "), kFillers, " }"),
                                        {from}},
                                       {5, 0, 0});
+    if (allowed_.kinks && below(3) == 0)
+      return add_loss_layer(
+          "GeneralTripletLoss",
+          cat("general_triplet_loss_param { ", one_of("", "margin: 0.5 "), one_of("", "hardest_only: true "),
+              one_of("", "add_center_loss: false "), one_of("", "positive_weight: 0.5 negative_weight: 2 "),
+              "}"),
+          {distances},
+          below(3) == 0 ? std::vector<std::string>{"label", "flag"} : std::vector<std::string>{"label"});
     if (allowed_.kinks && below(2) == 0)
       return add_loss_layer(
           "GeneralContrastiveLoss",

@@ -98,6 +98,29 @@ inline constinit Operator<void(const Tensor& distances, const Tensor& labels, co
                                Tensor& dx)>
     distance_margins_backward{"distance_margins_backward"};
 
+/// Of distances to all classes: a class j other than the label's, y, costs max(0, d[y] + margin - d[j]); with
+/// `hardest_only` only the one that costs most counts, the first of equal ones. The sum is multiplied by
+/// other_weight.
+struct DistanceTriplets {
+  double margin, own_weight, other_weight;
+  bool hardest_only;
+  bool always_own;  ///< the label's distance has a slope even where nothing counts
+};
+inline constexpr std::int64_t kTripletNumbers = 5;  ///< of each sample in `rows`
+/// partial[0]: the sum. means (2, f64): the sums of the distances of the labels' classes, and of those of the
+/// others, this divided by their number per sample. rows (outer x kTripletNumbers, f64): what the backward
+/// pass needs to know. The classes of a sample are neighbours.
+inline constinit Operator<void(const Tensor& distances, const Tensor& labels, const Channels& over,
+                               const DistanceTriplets& triplets, Tensor& rows, Tensor& partial, Tensor& means,
+                               Tensor& noted)>
+    distance_triplets_forward{"distance_triplets_forward"};
+/// By the branch's rule: -other_weight for each class that counts, own_weight for the label's, whatever their
+/// number; times weights[sample], an undefined tensor standing for ones.
+inline constinit Operator<void(const Tensor& distances, const Tensor& weights, const Channels& over,
+                               const DistanceTriplets& triplets, const Tensor& rows, const Tensor& grad_loss,
+                               const Tensor& divisor, Tensor& dx)>
+    distance_triplets_backward{"distance_triplets_backward"};
+
 /// losses[position]: what each position alone adds to the softmax loss, x being probabilities; with `sigmoid`
 /// the sigmoid cross-entropies of all its scores x with 1 for the label's class and 0 for the others. A label
 /// of no class: 0, or only the others. An ignored label: 0.

@@ -335,6 +335,147 @@ struct DistanceMarginsGradient {
   }
 };
 
+/// Rows of distances, reduced to kTripletNumbers of each: what counts, the label's class (-1: it is out of
+/// range), its distance, the sum of the others', and a class that counts, -1 if none does.
+template <class T>
+struct TripletRows {
+  std::int64_t classes;
+  double margin;
+  const T *distances, *labels;
+  double* rows;
+  /// One element as seen from its row's label.
+  struct Compared {
+    bool other;  ///< than the label's class
+    std::int64_t at;
+    double distance, cost;  ///< cost: if it is another
+  };
+  BANYAN_HOST_DEVICE Compared compared(std::int64_t i, std::int64_t row) const {
+    const std::int64_t begin = row * classes, own = index_below(labels[row], classes), at = i - begin;
+    const double limit = static_cast<double>(distances[begin + (own < 0 ? 0 : own)]) + margin;
+    const auto distance = static_cast<double>(distances[i]);
+    return {own >= 0 && at != own, at, distance, limit - distance};
+  }
+  BANYAN_HOST_DEVICE void write(std::int64_t row, double cost, double others, double place) const {
+    const std::int64_t own = index_below(labels[row], classes);
+    double* const to = rows + row * kTripletNumbers;
+    to[0] = cost;
+    to[1] = static_cast<double>(own);
+    to[2] = own < 0 ? 0 : static_cast<double>(distances[row * classes + own]);
+    to[3] = others;
+    to[4] = place;
+  }
+};
+
+template <class T>
+struct AllTriplets : TripletRows<T> {
+  struct State {
+    double cost, others;
+  };
+  BANYAN_HOST_DEVICE State identity() const { return {0, 0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t row) const {
+    const auto found = this->compared(i, row);
+    const double cost = found.cost <= 0 ? 0 : found.cost;  // NaN stays NaN
+    s.cost += found.other ? cost : 0;
+    s.others += found.other ? found.distance : 0;
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const {
+    into.cost += later.cost;
+    into.others += later.others;
+  }
+  BANYAN_HOST_DEVICE void store(std::int64_t row, const State& s) const {
+    this->write(row, s.cost, s.others, s.cost <= 0 ? -1 : 0);
+  }
+};
+
+template <class T>
+struct HardestTriplet : TripletRows<T> {
+  struct State {
+    double cost, others, place;
+  };
+  BANYAN_HOST_DEVICE State identity() const { return {0, 0, -1}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t i, std::int64_t row) const {
+    const auto found = this->compared(i, row);
+    s.others += found.other ? found.distance : 0;
+    choose(s, found.other ? found.cost : 0, static_cast<double>(found.at));
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const {
+    into.others += later.others;
+    choose(into, later.cost, later.place);
+  }
+  BANYAN_HOST_DEVICE void store(std::int64_t row, const State& s) const {
+    this->write(row, s.cost, s.others, s.place);
+  }
+
+ private:
+  /// The larger cost, if that is above 0, of equal ones the first; NaN stays NaN.
+  BANYAN_HOST_DEVICE static void choose(State& s, double cost, double place) {
+    const bool more = s.cost == s.cost && !(cost <= s.cost), first = cost == s.cost && place < s.place;
+    s.cost = more ? cost : s.cost;
+    s.place = more || first ? place : s.place;
+  }
+};
+
+struct TripletSums {
+  struct State {
+    double loss, own, others;
+  };
+  std::int64_t classes;
+  double other_weight;
+  const double* rows;
+  double *partial, *means;
+  BANYAN_HOST_DEVICE State identity() const { return {0, 0, 0}; }
+  BANYAN_HOST_DEVICE void add(State& s, std::int64_t row, std::int64_t) const {
+    const double* const of_row = rows + row * kTripletNumbers;
+    s.loss += of_row[0];
+    s.own += of_row[2];
+    s.others += of_row[3];
+  }
+  BANYAN_HOST_DEVICE void merge(State& into, const State& later) const {
+    into.loss += later.loss;
+    into.own += later.own;
+    into.others += later.others;
+  }
+  BANYAN_HOST_DEVICE void store(std::int64_t, const State& s) const {
+    partial[0] = other_weight * s.loss;
+    partial[1] = 0;
+    means[0] = s.own;
+    means[1] = classes > 1 ? s.others / static_cast<double>(classes - 1) : 0;
+  }
+};
+
+template <class T>
+struct TripletsGradient {
+  std::int64_t classes;
+  DistanceTriplets triplets;
+  const T *distances, *weights;
+  const double* rows;
+  T* dx;
+  T scale;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t row, std::int64_t at) const {
+    const double* const of_row = rows + row * kTripletNumbers;
+    const auto own = static_cast<std::int64_t>(of_row[1]), place = static_cast<std::int64_t>(of_row[4]);
+    const double limit = of_row[2] + triplets.margin;
+    const std::int64_t i = row * classes + at;
+    const double of_own = triplets.always_own || place >= 0 ? triplets.own_weight : 0;
+    const double of_other = own < 0 ? 0 : -triplets.other_weight;
+    const bool costs = limit - static_cast<double>(distances[i]) > 0;
+    const double slope = (triplets.hardest_only ? place == at : costs) ? of_other : 0;
+    dx[i] = static_cast<T>(at == own ? of_own : slope) * (weights == nullptr ? scale : weights[row] * scale);
+  }
+};
+/// Divides once for many elements.
+template <class T>
+struct MakeTripletsGradient {
+  TripletsGradient<T> f;
+  const T* grad_loss;
+  const double* divisor;
+  BANYAN_HOST_DEVICE TripletsGradient<T> operator()() const {
+    TripletsGradient<T> made = f;
+    made.scale = loss_scale(grad_loss, divisor);
+    return made;
+  }
+};
+
 }  // namespace detail
 
 template <class Backend>
@@ -561,6 +702,53 @@ void distance_margins_backward_on(Context& context, const Tensor& distances, con
 }
 
 template <class Backend>
+void distance_triplets_forward_on(Context& context, const Tensor& distances, const Tensor& labels,
+                                  const Channels& over, const DistanceTriplets& triplets, Tensor& rows,
+                                  Tensor& partial, Tensor& means, Tensor& noted) {
+  constexpr const char* kWhat = "distance_triplets_forward";
+  detail::require_positions(kWhat, distances, labels, over);
+  require_count(kWhat, labels, over.outer);
+  require_count("distance_triplets_forward, rows", rows, over.outer * kTripletNumbers);
+  require_count("distance_triplets_forward, partial", partial, 2);
+  require_count("distance_triplets_forward, means", means, 2);
+  require_count("distance_triplets_forward, noted", noted, 3);
+  dispatch_float(distances.dtype(), kWhat, [&]<class T>() {
+    const detail::TripletRows<T> row{over.channels, triplets.margin, distances.data<T>(), labels.data<T>(),
+                                     rows.data<double>()};
+    const Broadcast by_row{1, over.outer, over.channels};
+    if (triplets.hardest_only)
+      Backend::reduce_channels(context, by_row, detail::HardestTriplet<T>{row});
+    else
+      Backend::reduce_channels(context, by_row, detail::AllTriplets<T>{row});
+    Backend::reduce_all(context, over.outer,
+                        detail::TripletSums{over.channels, triplets.other_weight, rows.data<double>(),
+                                            partial.data<double>(), means.data<double>()});
+    Backend::reduce_all(
+        context, over.outer,
+        detail::FindWrongLabel<T>{{noted.data<double>(), 1}, over.channels, {}, labels.data<T>()});
+  });
+}
+
+template <class Backend>
+void distance_triplets_backward_on(Context& context, const Tensor& distances, const Tensor& weights,
+                                   const Channels& over, const DistanceTriplets& triplets, const Tensor& rows,
+                                   const Tensor& grad_loss, const Tensor& divisor, Tensor& dx) {
+  constexpr const char* kWhat = "distance_triplets_backward";
+  require_count(kWhat, distances, over.outer * over.channels);
+  require_count("distance_triplets_backward, rows", rows, over.outer * kTripletNumbers);
+  if (weights.defined()) require_count("distance_triplets_backward, weights", weights, over.outer);
+  require_alike(kWhat, distances, dx);
+  dispatch_float(distances.dtype(), kWhat, [&]<class T>() {
+    Backend::for_each_made(context, over.outer, over.channels,
+                           detail::MakeTripletsGradient<T>{
+                               {over.channels, triplets, distances.data<T>(),
+                                detail::optional_data<T>(weights), rows.data<double>(), dx.data<T>(), T(0)},
+                               grad_loss.data<T>(),
+                               divisor.data<double>()});
+  });
+}
+
+template <class Backend>
 void position_losses_on(Context& context, const Tensor& x, const Tensor& labels, const Channels& over,
                         const IgnoreLabel& ignore, bool sigmoid, Tensor& losses) {
   detail::require_positions("position_losses", x, labels, over);
@@ -593,6 +781,8 @@ struct DefineClassLoss {
     infogain_loss_backward.define(Backend::kind, &infogain_loss_backward_on<Backend>);
     distance_margins_forward.define(Backend::kind, &distance_margins_forward_on<Backend>);
     distance_margins_backward.define(Backend::kind, &distance_margins_backward_on<Backend>);
+    distance_triplets_forward.define(Backend::kind, &distance_triplets_forward_on<Backend>);
+    distance_triplets_backward.define(Backend::kind, &distance_triplets_backward_on<Backend>);
     position_losses.define(Backend::kind, &position_losses_on<Backend>);
   }
 };

@@ -56,6 +56,7 @@ constexpr LabelReader kReaders[] = {
     {"WeightedSoftmaxWithLoss", 1, of_softmax, of_loss},
     {"OverlapSoftmaxWithLoss", 1, of_softmax, of_loss},
     {"GeneralContrastiveLoss", 1, of_sample, none},
+    {"GeneralTripletLoss", 1, of_sample, none},
     {"LabelSpecificAdd", 1, of_sample, none},
     {"LabelSpecificRescale", 1, of_sample, none},
     {"CTCLoss", 2, [](const caffe::LayerParameter&, const Shape& scores) { return along(scores, 2); },
