@@ -89,13 +89,14 @@ class MessageUpgrade {
           "var_sz_img_rand_resize_lower and _upper are earlier names of img_rand_resize_lower and _upper; "
           "give one "
           "of the two");
-    if ((cuts && centres) || (crops && s.has_crop_size()))
+    const std::uint32_t crop = cuts ? s.var_sz_img_rand_crop() : s.var_sz_img_center_crop();
+    if ((cuts && centres) || (crops && s.crop_size() != 0 && s.crop_size() != crop))
       refuse(
           "var_sz_img_rand_crop and var_sz_img_center_crop are earlier names of crop_size; give one of the "
           "three");
     if (s.has_var_sz_img_rand_resize_lower()) s.set_img_rand_resize_lower(s.var_sz_img_rand_resize_lower());
     if (s.has_var_sz_img_rand_resize_upper()) s.set_img_rand_resize_upper(s.var_sz_img_rand_resize_upper());
-    if (crops) s.set_crop_size(cuts ? s.var_sz_img_rand_crop() : s.var_sz_img_center_crop());
+    if (crops) s.set_crop_size(crop);
     s.clear_var_sz_img_rand_resize_lower();
     s.clear_var_sz_img_rand_resize_upper();
     s.clear_var_sz_img_rand_crop();

@@ -331,8 +331,6 @@ class Reader {
     };
     no(s_.larc_turbo(), "larc_turbo (NVIDIA)",
        "no snapshot holds what it learns about directions; remove it or set it to false");
-    no(s_.solver_data_type() != caffe::FLOAT, "solver_data_type other than FLOAT (NVIDIA)",
-       "history and weights have the type of the run, which the flag --precision chooses");
     no(s_.test_and_snapshot_last_epochs() > 0, "test_and_snapshot_last_epochs (NVIDIA)",
        "use test_interval and snapshot");
     no(s_.test_offset() != 0, "test_offset (Intel)",
@@ -432,6 +430,11 @@ class Reader {
         << origin_
         << ": timeout_sec and timeout_nsec (caffe-parallel) have no effect: an update waits for all "
         << "devices";
+    LOG_IF(WARNING, s_.solver_data_type() != caffe::FLOAT)
+        << origin_
+        << ": solver_data_type (NVIDIA) has no effect: history and weights have the type of the run, which "
+           "the "
+        << "flag --precision chooses";
     LOG_IF(WARNING, s_.insert_quantization_param() || s_.quantization_start_iter() > 0)
         << origin_
         << ": insert_quantization_param and quantization_start_iter (caffe-jacinto) have no effect: "

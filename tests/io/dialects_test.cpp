@@ -373,10 +373,14 @@ TEST(Dialects, NvidiasEarlyNamesOfTransformations) {
             crop + ": 227 } }",
         "layer { name: 'd' type: 'Data' top: 'd' transform_param { crop_size: 227 img_rand_resize_lower: 250 "
         "img_rand_resize_upper: 260 } }");
+  // To cut once more as much cuts nothing.
+  expect_layers(
+      "layer { name: 'd' type: 'Data' top: 'd' transform_param { crop_size: 2 var_sz_img_rand_crop: 2 } }",
+      "layer { name: 'd' type: 'Data' top: 'd' transform_param { crop_size: 2 } }");
   expect_contains(error_of([&] {
                     read_dialect(
                         "layer { name: 'd' type: 'Data' top: 'd' transform_param { crop_size: 2 "
-                        "var_sz_img_rand_crop: 2 } }");
+                        "var_sz_img_rand_crop: 3 } }");
                   }),
                   "earlier names of crop_size; give one of the three");
 }

@@ -355,6 +355,19 @@ TEST_F(Check, SaysWhichAnchorsNativeLayersHave) {
   EXPECT_THAT(other, HasSubstr("nothing wrong"));
 }
 
+/// A solver's net is looked at for each of its phases.
+TEST_F(Check, WhatASolversNetCannotBecomeIsSaidOnce) {
+  put_file(folder_.file("net.prototxt"),
+           "layer { name: 'd' type: 'Data' top: 'd' transform_param { crop_size: 2 var_sz_img_rand_crop: 3 } "
+           "data_param { source: 'x' batch_size: 2 } }\n"
+           "layer { name: 's' type: 'Silence' bottom: 'd' }");
+  const CheckReport report =
+      check("net: '" + folder_.file("net.prototxt") +
+            "' base_lr: 1 max_iter: 2 lr_policy: 'fixed' test_iter: 1 test_interval: 1");
+  EXPECT_THAT(report.text, AllOf(HasSubstr("earlier names of crop_size"), Not(HasSubstr("has no type"))));
+  EXPECT_EQ(report.problems, 1) << report.text;
+}
+
 /// Caffe takes no notice of them, either; perhaps another type was meant.
 TEST_F(Check, SettingsOfAnotherTypeAreNamed) {
   const std::string net =

@@ -274,7 +274,6 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair("momentum_policy: 'quick'", "known policies: fixed, opt, poly"),
                     std::pair("momentum_policy: 'poly' type: 'Adam'", "needs solver type SGD or Nesterov"),
                     std::pair("weight_decay_policy: 'quick'", "weight_decay_policy"),
-                    std::pair("solver_data_type: FLOAT16", "which the flag --precision chooses"),
                     std::pair("test_and_snapshot_last_epochs: 2", "test_and_snapshot_last_epochs"),
                     std::pair("test_offset: 3", "not known how it moves the tests"),
                     std::pair("eval_type: 'detect'", "known types: classification, detection, segmentation"),
@@ -293,9 +292,10 @@ TEST(SolverSettings, OtherEvaluationsAreTakenWithAWarning) {
 
 TEST(SolverSettings, WhatHasNoEffectIsSaid) {
   LoggedLines log;
-  accepted("richness: 5 group_id: 0 timeout_sec: 3");
+  accepted("richness: 5 group_id: 0 timeout_sec: 3 solver_data_type: FLOAT16");
   EXPECT_THAT(log.lines, testing::ElementsAre(HasSubstr("richness (yjxiong"), HasSubstr("group_id (yjxiong)"),
-                                              HasSubstr("timeout_sec and timeout_nsec (caffe-parallel)")));
+                                              HasSubstr("timeout_sec and timeout_nsec (caffe-parallel)"),
+                                              HasSubstr("solver_data_type (NVIDIA) has no effect")));
 }
 
 TEST(SolverSettings, LoadSolverReadsUpgradesAndChecks) {

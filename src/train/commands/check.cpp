@@ -404,14 +404,14 @@ void unmix_formats(CheckedSource& source, Findings& findings) {
 
 /// Upgrades the net; false if that cannot be done.
 bool make_current(CheckedSource& source, Findings& findings) {
-  const std::size_t before = findings.problems().size();
+  const std::size_t before = findings.told();
   unmix_formats(source, findings);
   const auto step = [&](caffe::NetParameter& net) { io::upgrade_net(net, source.origin); };
   if (!upgrade(source.net, source.origin, findings, step)) {
     findings.leave_open();
     return false;
   }
-  source.text_has_problems = source.text_has_problems || findings.problems().size() > before;
+  source.text_has_problems = source.text_has_problems || findings.told() > before;
   drop_wrong_rules(source.net, source.origin, findings);
   if (findings.is_first(source.origin, "settings of forks")) warn_of_fork_settings(source.net);
   return true;

@@ -18,6 +18,7 @@ namespace banyan {
 class Findings {
  public:
   void problem(const std::string& text) {
+    ++told_;
     if (seen_.insert(text).second) problems_.push_back(text);
   }
   /// Something was not checked.
@@ -52,6 +53,8 @@ class Findings {
   void add_source(const std::string& blob) { sources_.insert(blob); }
   const std::set<std::string>& sources() const { return sources_; }
   const std::vector<std::string>& problems() const { return problems_; }
+  /// How often there was one, with those that were known.
+  std::size_t told() const { return told_; }
   const std::vector<std::string>& notes() const { return notes_; }
   bool complete() const { return complete_; }
 
@@ -59,6 +62,7 @@ class Findings {
   std::set<std::string> seen_, sources_;
   std::set<std::pair<std::string, std::string>> met_;
   std::vector<std::string> problems_, notes_;
+  std::size_t told_ = 0;
   bool complete_ = true;
 };
 
