@@ -98,22 +98,30 @@ ListedImage parse_line(const std::string& list, std::uint64_t number, const std:
   return image;
 }
 
-/// Has the line classes, and after a `;` others?
+/// Its first word, perhaps in quotes, and what follows; false if the quotes do not end.
+bool split_path(const std::string& line, std::string& path, std::string& rest) {
+  std::istringstream words(line);
+  if (!(words >> std::quoted(path))) return false;
+  rest.clear();
+  std::getline(words, rest);
+  return true;
+}
+
+/// Does the line name classes, and others after a `;`?
 bool has_classes(const std::string& line) {
-  if (line.find(';') == std::string::npos || line[0] == '#') return false;
-  const std::size_t path = line[0] == '"' ? line.find('"', 1) : line.find_first_of(" \t");
-  return path != std::string::npos && line.find(';', path) != std::string::npos &&
-         line.find_first_not_of("0123456789; \t", path + 1) == std::string::npos;
+  std::string path, rest;
+  return line.find(';') != std::string::npos && line[0] != '#' && split_path(line, path, rest) &&
+         rest.find(';') != std::string::npos && rest.find_first_not_of("0123456789; \t") == std::string::npos;
 }
 
 ListedImage parse_classes(const std::string& list, std::uint64_t number, const std::string& line) {
   ListedImage image;
-  std::istringstream words(line);
-  words >> std::quoted(image.path);
   std::string rest;
-  std::getline(words, rest);
+  if (!split_path(line, image.path, rest) || rest.find_first_not_of(kBlank) == std::string::npos)
+    bad_input(list, ":", number, ": expected a path and the classes of the image, found ",
+              banyan::quoted(line));
   const std::size_t end = std::min(rest.find(';'), rest.size());
-  const auto read = [&](const std::string& text, std::vector<int>& classes) {
+  const auto read = [&](const std::string& text, bool known) {
     std::istringstream parts(text);
     for (std::string word; parts >> word;) {
       const auto label = number_in<int>(word);
@@ -121,18 +129,17 @@ ListedImage parse_classes(const std::string& list, std::uint64_t number, const s
       if (!label || *label < 0 || *label > kMost)
         bad_input(list, ":", number, ": expected classes from 0 to ", kMost,
                   " and perhaps unknown ones after a \";\", found ", banyan::quoted(word));
-      classes.push_back(*label);
+      if (!known && contains(image.classes, *label))
+        bad_input(list, ":", number, ": class ", *label, " is before the \";\" and after it");
+      image.classes.push_back(known ? *label : -1 - *label);
     }
   };
-  read(rest.substr(0, end), image.classes);
-  if (end < rest.size()) read(rest.substr(end + 1), image.unknown);
-  for (const int label : image.unknown)
-    if (contains(image.classes, label))
-      bad_input(list, ":", number, ": class ", label, " is before the \";\" and after it");
+  read(rest.substr(0, end), true);
+  if (end < rest.size()) read(rest.substr(end + 1), false);
   return image;
 }
 
-/// Without blanks at their ends; blank lines are left out. Until `body` returns false.
+/// Without blanks at their ends; blank lines are left out.
 template <class Body>
 void for_each_line(const std::string& path, const Body& body) {
   std::error_code error;
@@ -144,30 +151,29 @@ void for_each_line(const std::string& path, const Body& body) {
     const std::size_t last = line.find_last_not_of(kBlank);
     if (last == std::string::npos) continue;
     line.resize(last + 1);
-    if (!body(number, line)) return;
+    body(number, line);
   }
 }
+
+using SharedList = std::shared_ptr<const ClassList>;
 
 struct ListRegistry {
   std::mutex mutex;
   /// By path, numbers after each path, the folder of files of boxes, and whether there may be classes.
-  std::map<std::tuple<std::string, int, std::string, bool>, std::weak_ptr<const std::vector<ListedImage>>>
-      open;
+  std::map<std::tuple<std::string, int, std::string, bool>, std::weak_ptr<const ClassList>> open;
 };
 
-std::shared_ptr<const std::vector<ListedImage>> shared_list(const std::string& path,
-                                                            const ImageListOptions& options) {
+SharedList shared_list(const std::string& path, const ImageListOptions& options) {
   static ListRegistry registry;
   const std::lock_guard lock(registry.mutex);
-  const bool boxes = options.box_files;
-  const bool classes = options.classes && !boxes && options.labels == 1;
+  const bool boxes = options.box_files, classes = options.classes && !boxes && options.labels == 1;
   auto& entry = registry.open[{path, boxes ? 0 : options.labels, boxes ? options.root_folder : "", classes}];
-  auto list = entry.lock();
+  SharedList list = entry.lock();
   if (!list) {
-    list =
-        std::make_shared<const std::vector<ListedImage>>(boxes     ? read_box_files(path, options.root_folder)
-                                                         : classes ? read_class_list(path)
-                                                                   : read_image_list(path, options.labels));
+    list = std::make_shared<const ClassList>(classes
+                                                 ? read_class_list(path)
+                                                 : ClassList{boxes ? read_box_files(path, options.root_folder)
+                                                                   : read_image_list(path, options.labels)});
     entry = list;
   }
   return list;
@@ -196,20 +202,20 @@ void read_whole_file(const std::string& path, std::vector<char>& bytes) {
 
 class ImageListReader : public RecordReader {
  public:
-  ImageListReader(std::string name, std::shared_ptr<const std::vector<ListedImage>> list,
-                  const ImageListOptions& options)
+  ImageListReader(std::string name, SharedList list, const ImageListOptions& options)
       : name_(std::move(name)), list_(std::move(list)), options_(options) {}
 
   void fetch(std::uint64_t position, Record& record) override {
-    const ListedImage& listed = (*list_)[position];
+    const ListedImage& listed = list_->images[position];
     read_whole_file(options_.root_folder + listed.path, record.file);
     record.stored = {record.file.data(), record.file.size()};
     record.label = listed.label;
     record.labels = listed.labels;
-    if (listed.class_count == 0) return;
-    record.labels.assign(static_cast<std::size_t>(listed.class_count), 0);
-    for (const int label : listed.classes) record.labels[static_cast<std::size_t>(label)] = 1;
-    for (const int label : listed.unknown) record.labels[static_cast<std::size_t>(label)] = options_.unknown;
+    if (list_->classes == 0) return;
+    record.labels.assign(static_cast<std::size_t>(list_->classes), 0);
+    for (const int label : listed.classes)
+      record.labels[static_cast<std::size_t>(label < 0 ? -1 - label : label)] =
+          label < 0 ? options_.unknown : 1;
   }
   void decode(Record& record) override {
     const bool resize = options_.short_side > 0 || options_.min_height > 0 ||
@@ -230,7 +236,7 @@ class ImageListReader : public RecordReader {
   }
   std::string describe(std::uint64_t position) override {
     return cat(name_, ", image ", position, " (counted from 0; ",
-               banyan::quoted(options_.root_folder + (*list_)[position].path), ")");
+               banyan::quoted(options_.root_folder + list_->images[position].path), ")");
   }
 
  private:
@@ -252,7 +258,7 @@ class ImageListReader : public RecordReader {
   }
 
   std::string name_;
-  std::shared_ptr<const std::vector<ListedImage>> list_;
+  SharedList list_;
   ImageListOptions options_;
 };
 
@@ -260,7 +266,7 @@ class ImageListSource : public RecordSource {
  public:
   ImageListSource(const std::string& path, const ImageListOptions& options)
       : path_(path), list_(shared_list(path, options)), options_(options) {}
-  std::uint64_t size() const override { return list_->size(); }
+  std::uint64_t size() const override { return list_->images.size(); }
   std::string name() const override { return "image list " + banyan::quoted(path_); }
   std::unique_ptr<RecordReader> reader() const override {
     return std::make_unique<ImageListReader>(name(), list_, options_);
@@ -268,7 +274,7 @@ class ImageListSource : public RecordSource {
 
  private:
   std::string path_;
-  std::shared_ptr<const std::vector<ListedImage>> list_;
+  SharedList list_;
   ImageListOptions options_;
 };
 
@@ -279,28 +285,33 @@ std::vector<ListedImage> read_image_list(const std::string& path, int labels) {
   for_each_line(path, [&](std::uint64_t number, const std::string& line) {
     images.push_back(labels > 1 ? parse_line_of_labels(path, number, line, labels)
                                 : parse_line(path, number, line));
-    return true;
   });
   if (images.empty()) bad_input("the image list ", banyan::quoted(path), " lists no images");
   return images;
 }
 
-std::vector<ListedImage> read_class_list(const std::string& path) {
+ClassList read_class_list(const std::string& path) {
+  // Read once: it may be a pipe.
+  std::vector<std::pair<std::uint64_t, std::string>> lines;
   bool classes = false;
-  for_each_line(path, [&](std::uint64_t, const std::string& line) { return !(classes = has_classes(line)); });
-  if (!classes) return read_image_list(path);
-  std::vector<ListedImage> images;
-  int count = 0;
   for_each_line(path, [&](std::uint64_t number, const std::string& line) {
-    if (line[0] == '#') return true;
-    const ListedImage& image = images.emplace_back(parse_classes(path, number, line));
-    for (const std::vector<int>* part : {&image.classes, &image.unknown})
-      for (const int label : *part) count = std::max(count, label + 1);
-    return true;
+    lines.emplace_back(number, line);
+    classes = classes || has_classes(line);
   });
-  if (count == 0) bad_input("the image list ", banyan::quoted(path), " names no class");
-  for (ListedImage& image : images) image.class_count = count;
-  return images;
+  ClassList list;
+  for (auto& [number, line] : lines) {
+    if (!classes) {
+      list.images.push_back(parse_line(path, number, line));
+    } else if (line[0] != '#') {
+      list.images.push_back(parse_classes(path, number, line));
+      for (const int label : list.images.back().classes)
+        list.classes = std::max(list.classes, (label < 0 ? -1 - label : label) + 1);
+    }
+    line = {};
+  }
+  if (list.images.empty()) bad_input("the image list ", banyan::quoted(path), " lists no images");
+  if (classes && list.classes == 0) bad_input("the image list ", banyan::quoted(path), " names no class");
+  return list;
 }
 
 std::vector<ListedImage> read_box_files(const std::string& path, const std::string& root_folder) {

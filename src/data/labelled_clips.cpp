@@ -17,9 +17,18 @@ namespace {
 constexpr std::size_t kLargest = std::size_t{1} << 30;
 
 std::vector<std::string> read_list(const std::string& path, const std::string& root_folder) {
-  std::istringstream words(io::read_file(path, kLargest));
+  std::istringstream lines(io::read_file(path, kLargest));
   std::vector<std::string> files;
-  for (std::string file; words >> std::quoted(file);) files.push_back(root_folder + file);
+  std::string line;
+  for (std::uint64_t number = 1; std::getline(lines, line); ++number) {
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    std::istringstream words(line);
+    std::string file, rest;
+    if (!(words >> std::quoted(file)) || words >> rest)
+      bad_input(path, ":", number, ": expected the path of a clip, in quotes if it has spaces, found ",
+                banyan::quoted(line));
+    files.push_back(root_folder + file);
+  }
   if (files.empty()) bad_input("the list ", banyan::quoted(path), " lists no clips");
   return files;
 }
@@ -60,6 +69,8 @@ class LabelledClipReader : public RecordReader {
       record.values.resize(static_cast<std::size_t>(count));
       std::memcpy(record.values.data(), bytes_.data() + sizeof sizes, rest);
       record.floats = record.values.data();
+      bytes_ = {};
+      record.stored = {};
     } else {
       record.bytes = reinterpret_cast<const std::uint8_t*>(bytes_.data()) + sizeof sizes;
     }
@@ -102,6 +113,11 @@ std::int64_t frames_of(const Record& record) { return static_cast<std::int64_t>(
 
 bool reads_labelled_clips(const caffe::LayerParameter& layer) {
   return layer.type() == "VideoSegmentationData" || layer.type() == "VideoWithVoxelTruthData";
+}
+
+bool has_truth_settings(const caffe::ImageDataParameter& settings) {
+  return settings.has_use_byte_input() || settings.has_num_truth_channels() || settings.has_is_flow() ||
+         settings.has_truth_scale() || settings.has_clip_min() || settings.has_clip_max();
 }
 
 std::shared_ptr<RecordSource> open_labelled_clips(const std::string& path,

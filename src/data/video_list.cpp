@@ -179,8 +179,9 @@ std::vector<Shot> read_shots(const std::string& path, int frames, int length, bo
   const std::string text = io::read_file(path, FrameFiles::kLargest);
   ListWords words(text, path);
   std::vector<Shot> shots;
-  const auto add = [&](int first, int end) {
-    if (end - flow - first > length) shots.push_back({first, end - flow - first});
+  const auto add = [&](std::int64_t first, std::int64_t end) {
+    const std::int64_t count = end - (flow ? 1 : 0) - first;
+    if (count > length) shots.push_back({static_cast<int>(first), static_cast<int>(count)});
   };
   int first = 0;
   while (!words.done()) {
@@ -192,7 +193,7 @@ std::vector<Shot> read_shots(const std::string& path, int frames, int length, bo
     first = next;
   }
   // A number 0 is none.
-  add(std::max(first, 1), frames + 1);
+  add(std::max(first, 1), std::int64_t{frames} + 1);
   return shots;
 }
 
@@ -240,7 +241,14 @@ void read_shot_list(const std::string& path, int length, bool flow, std::vector<
       bad_input(path, ":", number, ": expected \"file frames\" with at least one frame, found ",
                 banyan::quoted(line));
     if (count < videos.size()) {
-      videos[count].shots = read_shots(file, frames, length, flow);
+      if (frames > videos[count].frames)
+        bad_input(path, ":", number, ": the shots are those of ", frames, " frames, but the video has ",
+                  videos[count].frames);
+      try {
+        videos[count].shots = read_shots(file, frames, length, flow);
+      } catch (const Error& error) {
+        throw Error(error.kind(), cat(path, ":", number, ": ", error.message()));
+      }
       if (videos[count].shots.empty())
         bad_input(path, ":", number, ": ", banyan::quoted(file), " names no shot of more than ", length,
                   flow ? " pairs of frames" : " frames", ", of which a snippet has ", length);

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <utility>
 
+#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
@@ -464,10 +465,14 @@ int scale_to_fill(const caffe::NetParameter& net, int norm) {
   if (layer.type() != "BatchNorm" || !s.has_filler() || s.has_engine() || !s.use_weight_bias() ||
       s.scale_bias() || s.has_scale_filler() || s.has_bias_filler() || layer.top_size() == 0)
     return -1;
-  for (int i = norm + 1; i < net.layer_size(); ++i)
-    if (const caffe::LayerParameter& next = net.layer(i);
-        next.type() == "Scale" && next.bottom_size() == 1 && next.bottom(0) == layer.top(0))
+  for (int i = norm + 1; i < net.layer_size(); ++i) {
+    const caffe::LayerParameter& next = net.layer(i);
+    if (next.type() == "BatchNorm" && next.name() == layer.name()) continue;  // of another phase
+    const bool reads = contains(next.bottom(), layer.top(0));
+    if (next.type() == "Scale" && next.bottom_size() == 1 && reads)
       return next.scale_param().has_filler() ? -1 : i;
+    if (reads || contains(next.top(), layer.top(0))) break;
+  }
   return -1;
 }
 
@@ -480,12 +485,13 @@ bool needs_scale_filler_upgrade(const caffe::NetParameter& net) {
 }
 
 caffe::NetParameter upgrade_scale_fillers(caffe::NetParameter net) {
-  for (int i = 0; i < net.layer_size(); ++i) {
-    const int scale = scale_to_fill(net, i);
-    if (scale < 0) continue;
-    caffe::BatchNormParameter& norm = *net.mutable_layer(i)->mutable_batch_norm_param();
-    *net.mutable_layer(scale)->mutable_scale_param()->mutable_filler() = norm.filler();
-    norm.clear_filler();
+  std::map<int, int> scales;  // by the layer before
+  for (int i = 0; i < net.layer_size(); ++i)
+    if (const int scale = scale_to_fill(net, i); scale >= 0) scales[i] = scale;
+  for (const auto& [norm, scale] : scales) {
+    caffe::BatchNormParameter& settings = *net.mutable_layer(norm)->mutable_batch_norm_param();
+    *net.mutable_layer(scale)->mutable_scale_param()->mutable_filler() = settings.filler();
+    settings.clear_filler();
   }
   return net;
 }

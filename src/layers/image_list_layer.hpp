@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "banyan/base/text.hpp"
+#include "banyan/data/labelled_clips.hpp"
 #include "layers/source_layer.hpp"
 
 namespace banyan {
@@ -30,6 +31,9 @@ class ImageListLayer : public SourceLayer {
     if (images().has_new_length() || images().has_sampling_rate() || images().has_show_data() ||
         images().has_use_image() || images().has_use_temporal_jitter())
       refuse("image_data_param", "has settings of C3D's VIDEO_DATA, whose type is VideoData");
+    if (images().has_mean_value()) refuse("image_data_param.mean_value", "belongs into transform_param");
+    if (data::has_truth_settings(images()))
+      refuse("image_data_param", "has settings of C3D's VideoWithVoxelTruthData");
     if (images().dataset_share_per_node() != 1)
       refuse("image_data_param.dataset_share_per_node",
              "is not supported (except 1): it leaves out a part of the list; take its lines out of the file");

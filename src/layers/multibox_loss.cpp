@@ -108,7 +108,7 @@ void MultiBoxLossLayer::check_truth(const Blob& truth) {
   if (shape.axes() != 4 || shape[1] * shape[2] * shape[3] < 8 * shape[2])
     refuse("expected ground truth in rows of 8 (item, label, instance, xmin, ymin, xmax, ymax, difficult); ",
            quoted(truth.name), " is ", shape.to_string());
-  if (std::exchange(rows_, shape[2]) != shape[2])
+  if (std::exchange(rows_, shape[2]) != shape[2] && options().rank == 0)
     log_warning(cat(start_of_messages(*this), quoted(truth.name), " is ", shape.to_string(),
                     ", no ground truth in rows of 8; as in SSD's branch its first ", 8 * rows_,
                     " numbers are taken for ", rows_, " rows"));
@@ -117,8 +117,8 @@ void MultiBoxLossLayer::check_truth(const Blob& truth) {
 std::vector<double> MultiBoxLossLayer::first_rows(std::vector<double> numbers) const {
   numbers.resize(static_cast<std::size_t>(8 * rows_));
   for (auto row = numbers.begin(); row != numbers.end(); row += 8) {
-    row[0] = std::trunc(row[0]);
-    row[1] = std::trunc(row[1]);
+    row[0] = std::trunc(row[0]) + 0.0;  // no -0
+    row[1] = std::trunc(row[1]) + 0.0;
     if (row[0] >= static_cast<double>(items_)) row[0] = -1;
   }
   return numbers;

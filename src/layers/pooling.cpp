@@ -1,8 +1,8 @@
 // Pooling over windows of any number of spatial axes: MAX, AVE, STOCHASTIC (images only).
 //
 // Output length per axis: round((in + 2 pad - kernel) / stride) + 1, rounded up unless round_mode is FLOOR
-// (or ceil_mode false); when any axis is padded, and along one where the kernel is 1 (Intel's rule), a last
-// window that would start beyond in + pad is dropped.
+// (or ceil_mode false); when any axis is padded, or the kernel is 1 along one (Intel's rule), a last window
+// that would start beyond in + pad is dropped.
 // With MAX a second output holds the position h * W + w of each maximum (not with more than two spatial
 // axes). Whatever `engine` says, averages divide by the window clipped at in + pad (BVLC's CPU), with
 // avg_include_pad: false by the number of pixels inside.
@@ -71,6 +71,10 @@ class PoolingLayer : public Layer {
   std::int64_t output_length(std::size_t axis, std::int64_t input) const;
   bool padded() const {
     return std::any_of(windows_.begin(), windows_.end(), [](const auto& window) { return window.pad > 0; });
+  }
+  bool has_points() const {
+    return std::any_of(windows_.begin(), windows_.end(),
+                       [](const auto& window) { return window.kernel == 1; });
   }
   ops::PoolingMethod method() const;
   /// Of a stage's mask that only the backward pass reads.
@@ -191,7 +195,7 @@ std::int64_t PoolingLayer::output_length(std::size_t axis, std::int64_t input) c
   std::int64_t length = room / stride + 1;
   if (up && room > 0 && room % stride != 0) ++length;
   if (!up && room < 0 && room % stride != 0) --length;
-  if ((padded() || kernel == 1) && (length - 1) * stride >= input + pad) --length;
+  if ((padded() || has_points()) && (length - 1) * stride >= input + pad) --length;
   if (length < 1)
     refuse("spatial axis ", axis, " of length ", input, " with pad ", pad, " is too small for the kernel ",
            kernel);

@@ -5,6 +5,7 @@
 
 #include "banyan/data/annotated.hpp"
 #include "banyan/data/clips.hpp"
+#include "banyan/data/labelled_clips.hpp"
 #include "banyan/data/video.hpp"
 #include "data/video_file.hpp"
 #include "layers/source_layer.hpp"
@@ -168,6 +169,9 @@ class VideoDataLayer : public SourceLayer {
     const caffe::ImageDataParameter& from = parameter().image_data_param();
     Settings settings = checked_clips("image_data_param", from);
     if (!from.is_color()) refuse("image_data_param.is_color", "must be true: frames are in colour");
+    if (from.has_mean_value()) refuse("image_data_param.mean_value", "belongs into transform_param");
+    if (data::has_truth_settings(from))
+      refuse("image_data_param", "has settings of C3D's VideoWithVoxelTruthData");
     for (const auto& [field, set] : {std::pair{"short_side", from.has_short_side()},
                                      {"min_height", from.has_min_height()},
                                      {"min_width", from.has_min_width()},

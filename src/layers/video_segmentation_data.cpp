@@ -1,6 +1,8 @@
 // VideoSegmentationData and VideoWithVoxelTruthData (C3D's nets with deconvolutions): clips with a label, or
 // other numbers, for each pixel of each frame, one file for each clip, named in a list. Outputs: pixels N x C
 // x frames x H x W and labels N x 1 x frames x H x W, or num_truth_channels of them.
+#include <cmath>
+
 #include "banyan/base/text.hpp"
 #include "banyan/data/labelled_clips.hpp"
 #include "layers/source_layer.hpp"
@@ -82,7 +84,8 @@ class LabelledClipLayer : public SourceLayer {
       refuse("image_data_param.num_truth_channels",
              cat("must be given, from 1 to ", kMost, ": the last channels of a file"));
     if (clips().has_clip_min() != clips().has_clip_max() ||
-        (clips().has_clip_min() && !(clips().clip_min() < clips().clip_max())))
+        (clips().has_clip_min() && !(std::isfinite(clips().clip_max() - clips().clip_min()) &&
+                                     clips().clip_min() < clips().clip_max())))
       refuse("image_data_param.clip_min", "needs a greater clip_max, and clip_max a clip_min");
   }
 };

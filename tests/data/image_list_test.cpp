@@ -1,6 +1,9 @@
 #include "banyan/data/image_list.hpp"
 
+#include <sys/stat.h>
+
 #include <iterator>
+#include <thread>
 
 #include "data/data_test_tools.hpp"
 
@@ -61,22 +64,24 @@ TEST_F(ImageList, LinesMayHaveSeveralLabels) {
 
 /// Of a branch for PASCAL: `path classes;unknown`.
 TEST_F(ImageList, LinesMayNameClasses) {
-  write_file(path("list"),
-             std::string("# image classes;unknown\n\"a b.png\" 3 1;0\r\nc.png 2\nd.png 1; 3 0\ne.png ;4\n"));
-  const auto images = read_class_list(path("list"));
-  ASSERT_EQ(images.size(), 4U);
-  const std::vector<std::vector<int>> classes = {{3, 1}, {2}, {1}, {}}, unknown = {{0}, {}, {3, 0}, {4}};
-  for (std::size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(images[i].classes, classes[i]);
-    EXPECT_EQ(images[i].unknown, unknown[i]);
-    EXPECT_EQ(images[i].class_count, 5);
-  }
-  EXPECT_EQ(images[0].path, "a b.png");
-  EXPECT_EQ(images[3].path, "e.png");
+  write_file(
+      path("list"),
+      std::string("# image classes;unknown\n\"a \\\"b.png\" 3 1;0\r\nc.png 2\nd.png 1; 3 0\ne.png ;4\n"));
+  const ClassList list = read_class_list(path("list"));
+  EXPECT_EQ(list.classes, 5);
+  ASSERT_EQ(list.images.size(), 4U);
+  const std::vector<std::vector<int>> classes = {{3, 1, -1}, {2}, {1, -4, -1}, {-5}};
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(list.images[i].classes, classes[i]);
+  EXPECT_EQ(list.images[0].path, "a \"b.png");
+  EXPECT_EQ(list.images[3].path, "e.png");
+  write_file(path("list"), std::string("\"q\\\"x.png\" 3;1\n"));
+  EXPECT_EQ(read_class_list(path("list")).classes, 4);
   // Without one, a path may have spaces, and semicolons.
   write_file(path("list"), std::string("a 1;b.jpg 3\n#;1 4\n"));
-  EXPECT_EQ(read_class_list(path("list"))[0].path, "a 1;b.jpg");
-  EXPECT_EQ(read_class_list(path("list"))[1].path, "#;1");
+  const ClassList plain = read_class_list(path("list"));
+  EXPECT_EQ(plain.classes, 0);
+  EXPECT_EQ(plain.images[0].path, "a 1;b.jpg");
+  EXPECT_EQ(plain.images[1].path, "#;1");
   const auto refusal = [&](const std::string& text) {
     write_file(path("list"), text);
     return bad_input_of([&] { read_class_list(path("list")); });
@@ -86,6 +91,18 @@ TEST_F(ImageList, LinesMayNameClasses) {
   EXPECT_THAT(refusal("a 1;65536\n"), HasSubstr("found \"65536\""));
   EXPECT_THAT(refusal("a 1 2;2\n"), HasSubstr("class 2 is before the \";\" and after it"));
   EXPECT_THAT(refusal("a ;\n"), HasSubstr("names no class"));
+  EXPECT_THAT(refusal("a 1;0\n\"b c.png 2\n"), HasSubstr("list:2: expected a path and the classes"));
+  EXPECT_THAT(refusal("a 1;0\nb.png\n"), HasSubstr("list:2: expected a path and the classes"));
+}
+
+/// It can be read once only.
+TEST_F(ImageList, MayComeFromAPipe) {
+  ASSERT_EQ(::mkfifo(path("list").c_str(), 0600), 0);
+  for (const std::string text : {"a b.png 3\n", "a 1;0\n"}) {
+    std::thread writer([&] { write_file(path("list"), text); });
+    EXPECT_EQ(read_class_list(path("list")).images.size(), 1U);
+    writer.join();
+  }
 }
 
 TEST_F(ImageList, PathsMayBeQuoted) {

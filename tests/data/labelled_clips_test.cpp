@@ -9,6 +9,7 @@
 namespace banyan::data {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
 
 constexpr int kFrames = 2, kHeight = 4, kWidth = 5;
@@ -105,11 +106,23 @@ TEST_F(LabelledClips, TestsSeeTheMiddle) {
 }
 
 TEST_F(LabelledClips, DevicesShareTheBatch) {
-  Replica first(text("batch_size: 1"), 0, 2), second(text("batch_size: 1"), 1, 2);
-  first.step();
-  second.step();
-  EXPECT_EQ(first.values(0)[0], pixel(0, 0, 0, 0, 0));
-  EXPECT_EQ(second.values(0)[0], pixel(1, 0, 0, 0, 0));
+  const std::string transform = "crop_size: 2 mirror: true";
+  Replica alone(text("batch_size: 4 shuffle: true", transform));
+  Replica first(text("batch_size: 2 shuffle: true", transform), 0, 2),
+      second(text("batch_size: 2 shuffle: true", transform), 1, 2);
+  for (int step = 0; step < 3; ++step) {
+    alone.step();
+    first.step();
+    second.step();
+    for (std::size_t output = 0; output < 2; ++output) {
+      const std::vector<double> all = alone.values(output);
+      const std::vector<std::vector<double>> dealt = {first.values(output), second.values(output)};
+      const std::size_t each = all.size() / 4;
+      for (std::size_t item = 0; item < 4; ++item)
+        for (std::size_t i = 0; i < each; ++i)
+          EXPECT_EQ(all[item * each + i], dealt[item % 2][item / 2 * each + i]);
+    }
+  }
 }
 
 TEST_F(LabelledClips, WhatIsWrong) {
@@ -132,6 +145,10 @@ TEST_F(LabelledClips, WhatIsWrong) {
   EXPECT_THAT(with(clip(0) + "x"), HasSubstr("and 161 bytes"));
   std::filesystem::remove(path("a"));
   EXPECT_THAT(refusal(""), HasSubstr("clip 0"));
+  write_file(path("list"), std::string("\"b c\"\n\"a\nb\n"));
+  EXPECT_THAT(refusal(""), HasSubstr("list:2: expected the path of a clip"));
+  write_file(path("list"), std::string("a 3\n"));
+  EXPECT_THAT(refusal(""), HasSubstr("list:1: expected the path of a clip"));
   write_file(path("list"), std::string(" \n"));
   EXPECT_THAT(refusal(""), HasSubstr("lists no clips"));
 }
@@ -219,6 +236,23 @@ TEST_F(ClipsWithTruth, WhatIsWrong) {
   EXPECT_THAT(complaint("num_truth_channels: 2 clip_min: 1"), HasSubstr("needs a greater clip_max"));
   EXPECT_THAT(complaint("num_truth_channels: 2 clip_min: 1 clip_max: 1"),
               HasSubstr("needs a greater clip_max"));
+  EXPECT_THAT(complaint("num_truth_channels: 2 clip_min: -inf clip_max: 1"), HasSubstr("needs a greater"));
+  for (const std::string type : {"ImageData", "VideoData"})
+    for (const std::string setting : {"num_truth_channels: 1", "mean_value: 3"}) {
+      const std::string message = bad_input_of([&] {
+        Replica("name: 'd' type: '" + type + "' top: 'd' image_data_param { source: 'x' use_image: true " +
+                setting + " }");
+      });
+      EXPECT_THAT(message,
+                  AnyOf(HasSubstr("VideoWithVoxelTruthData"), HasSubstr("belongs into transform_param"),
+                        HasSubstr("has settings of C3D's VIDEO_DATA")))
+          << type << setting;
+    }
+  EXPECT_THAT(
+      bad_input_of([&] {
+        Replica("name: 'd' type: 'ImageData' top: 'd' image_data_param { source: 'x' mean_value: 3 }");
+      }),
+      HasSubstr("image_data_param.mean_value belongs into transform_param"));
   EXPECT_THAT(refusal("num_truth_channels: 1"), HasSubstr("do not go with such clips"));
 }
 

@@ -309,6 +309,7 @@ class SequenceData : public VideoData {
   static constexpr const char* kPairs = "name_pattern: 'flow_%c_%03d.png' ";
   static std::vector<Shot> read(const std::string& path, int length, bool flow) {
     std::vector<Video> one(1);
+    one[0].frames = 25;
     read_shot_list(path, length, flow, one);
     return one[0].shots;
   }
@@ -403,6 +404,27 @@ TEST_F(SequenceData, TooFewShotsAreTakenAgain) {
   EXPECT_GT(thirds[1], 20);
 }
 
+TEST_F(SequenceData, DevicesShareTheBatch) {
+  for (int v = 0; v < 2; ++v) video(v, 30, false);
+  shots({{"1 11 21", 30}, {"1 9 20", 30}});
+  const std::string settings = kFrames + std::string("num_shots: 2 num_segments: 2 shuffle: true");
+  const std::string transform = "crop_size: 2 mirror: true";
+  Replica alone(sequence(4, settings, transform));
+  Replica first(sequence(2, settings, transform), 0, 2), second(sequence(2, settings, transform), 1, 2);
+  for (int step = 0; step < 3; ++step) {
+    const auto labels = alone.step();
+    const std::vector<std::vector<int>> dealt = {first.step(), second.step()};
+    const std::vector<std::vector<double>> values = {first.values(0), second.values(0)};
+    const std::vector<double> all = alone.values(0);
+    const std::size_t each = all.size() / 4;
+    for (std::size_t item = 0; item < 4; ++item) {
+      EXPECT_EQ(labels[item], dealt[item % 2][item / 2]);
+      for (std::size_t i = 0; i < each; ++i)
+        EXPECT_EQ(all[item * each + i], values[item % 2][item / 2 * each + i]);
+    }
+  }
+}
+
 TEST_F(SequenceData, WhatIsWrong) {
   video(0, 9, false);
   const auto complaint = [&](const std::string& more) { return refusal(sequence(1, more)); };
@@ -420,6 +442,10 @@ TEST_F(SequenceData, WhatIsWrong) {
   EXPECT_THAT(complaint(good), HasSubstr("up to 9"));
   shots({{"1 x", 9}});
   EXPECT_THAT(complaint(good), HasSubstr("the number of a frame"));
+  shots({{"1", 10}});
+  EXPECT_THAT(complaint(good), HasSubstr("the shots are those of 10 frames, but the video has 9"));
+  write_file(path("shots"), std::string("nothere 9\n"));
+  EXPECT_THAT(complaint(good), AllOf(HasSubstr("shots:1: "), HasSubstr("nothere")));
   shots({{"1", 9}, {"1", 9}});
   EXPECT_THAT(complaint(good), HasSubstr("has 2 lines, one for each video; there are 1"));
   write_file(path("shots"), std::string("a\n"));

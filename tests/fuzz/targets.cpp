@@ -6,6 +6,7 @@
 #include <webp/encode.h>
 #include <zlib.h>
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -23,9 +24,11 @@
 #include "banyan/data/image_codec.hpp"
 #include "banyan/data/image_list.hpp"
 #include "banyan/data/image_transforms.hpp"
+#include "banyan/data/labelled_clips.hpp"
 #include "banyan/data/poses.hpp"
 #include "banyan/data/roi_list.hpp"
 #include "banyan/data/segmentation.hpp"
+#include "banyan/data/video.hpp"
 #include "banyan/io/array_names.hpp"
 #include "banyan/io/atomic_file.hpp"
 #include "banyan/io/binary_proto.hpp"
@@ -608,6 +611,40 @@ void run_list(std::string_view bytes) {
   data::read_class_list(file.path());
 }
 
+std::string clip_seed(int channels, std::size_t each) {
+  const std::array<std::int32_t, 5> sizes{1, channels, 2, 3, 2};
+  std::string bytes(sizeof sizes + static_cast<std::size_t>(channels) * 12 * each, 'c');
+  std::memcpy(bytes.data(), sizes.data(), sizeof sizes);
+  return bytes;
+}
+Seeds clip_seeds() { return {clip_seed(4, 1), clip_seed(3, 4), "1 9 20\n25", "0"}; }
+/// A clip with labels or floats for its pixels, and the frames with which shots begin.
+void run_clip(std::string_view bytes) {
+  const BytesAsFile file(bytes);
+  const BytesAsFile list("\"" + file.path() + "\" 25\n"), clips("\"" + file.path() + "\"");
+  for (const data::LabelledClipOptions& options :
+       {data::LabelledClipOptions{}, data::LabelledClipOptions{"", true, 2}}) {
+    try {
+      data::Record record;
+      const auto source = data::open_labelled_clips(clips.path(), options);
+      const auto reader = source->reader();
+      reader->read(0, record);
+      const data::LabelledClipWriter writer({}, {options.truth_channels, 1, {}, true}, true, {}, "fuzz");
+      data::ItemPlace place;
+      std::vector<std::vector<float>> outputs;
+      for (const Shape& shape : writer.shapes(record, 0)) {
+        outputs.emplace_back(static_cast<std::size_t>(shape.count()));
+        place.outputs.push_back(outputs.back().data());
+      }
+      writer.write(record, 0, place);
+    } catch (const Error&) {
+    }
+  }
+  std::vector<data::Video> videos(1);
+  videos[0].frames = 25;
+  data::read_shot_list(list.path(), 1, true, videos);
+}
+
 Seeds frcnn_seeds() {
   return {
       "{ \"scales\": \"480, 600\", // two\n\"max_size\": 900, \"pixel_means\": \"1.5,\n2, 3\", \"anchors\": "
@@ -711,6 +748,7 @@ const std::vector<Target>& targets() {
       {"bmp", "a BMP file", bmp_seeds, decode_every_way},
       {"idx", "MNIST's files, plain and compressed", idx_seeds, run_idx},
       {"image_list", "a list of images", list_seeds, run_list},
+      {"clip", "a clip with labels, or the shots of a video", clip_seeds, run_clip},
       {"frcnn", "the settings of a Faster R-CNN in C++", frcnn_seeds, run_frcnn},
       {"metrics", "the lines of a run's metrics, which another run continues", metrics_seeds, run_metrics},
       {"report", "the same, as `trainer report` reads them", report_seeds, run_report},

@@ -22,7 +22,7 @@ class Bf16 : public GpuTraining {
 /// GPUs round in the same places as CPU devices, but for an addition of biases: what they compute is about as
 /// far from f32.
 TEST_F(Bf16, TrainingIsThatInF32ButForRounding) {
-  FirstStep step = first_step_in_f32({kSolver, data_layer() + kBody + classifier()});
+  StepInF32 step = first_step_in_f32({kSolver, data_layer() + kBody + classifier()});
   step.what.precision = RunPrecision::bf16;
   const Trained on_cpu = train_case(step.what, 1);
   const double far = largest_difference(step.one.values(), on_cpu.values());

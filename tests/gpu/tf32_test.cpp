@@ -102,7 +102,7 @@ TEST_F(Tf32, ConvolutionsRoundTheirFactors) {
 
 /// 1e-2: gradients pass several layers whose factors are off by up to 1e-3 of themselves.
 TEST_F(Tf32, TrainingIsThatInF32ButForRounding) {
-  FirstStep step = first_step_in_f32({kSolver, data_layer() + kBody + classifier()});
+  StepInF32 step = first_step_in_f32({kSolver, data_layer() + kBody + classifier()});
   step.what.precision = RunPrecision::tf32;
   for (const int number : {1, 2, 4}) expect_the_same_step(step, gpu_devices(number), 1e-2);
 }

@@ -26,7 +26,7 @@ TEST_P(GpuPromises, AreOneCpuDeviceInF64) {
 
 /// 1e-4: sums of a few hundred terms in another order cost about 100 ulp (6e-8 each).
 TEST_P(GpuPromises, AgreeWithTheCpuInTheFirstIterationInF32) {
-  const FirstStep step = first_step_in_f32(GetParam().what);
+  const StepInF32 step = first_step_in_f32(GetParam().what);
   ASSERT_GT(step.largest_gradient, 0);
   for (const int number : {1, 2}) expect_the_same_step(step, gpu_devices(number), 1e-4);
 }

@@ -70,6 +70,7 @@ TEST(Pooling, FollowsCaffesWindows) {
       // Intel's rule: no window of one pixel outside of the input.
       {"kernel_size: 1 stride: 2", {1, 1, 6, 7}, {1, 1, 3, 4}, {1, 1, 2, 2, 0, 0}},
       {"kernel_h: 2 kernel_w: 1 stride: 3", {1, 1, 4, 5}, {1, 1, 2, 2}, {2, 1, 3, 3, 0, 0}},
+      {"kernel_h: 2 kernel_w: 1 stride: 4", {1, 1, 7, 6}, {1, 1, 2, 2}, {2, 1, 4, 4, 0, 0}},
       {"global_pooling: true", {2, 3, 5, 4}, {2, 3, 1, 1}, {5, 4, 1, 1, 0, 0}},
   };
   for (const PoolingCase& tested : cases) {

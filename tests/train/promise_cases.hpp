@@ -233,13 +233,13 @@ inline std::vector<Variant> variants() {
 
 /// The first iteration in f32: with rate 1 and neither momentum nor decay, the parameters move by the
 /// gradient.
-struct FirstStep {
+struct StepInF32 {
   TrainingCase what;
   Trained one;  ///< by one CPU device
   double largest_gradient = 0;
 };
-inline FirstStep first_step_in_f32(const TrainingCase& of) {
-  FirstStep step{of, {}, 0};
+inline StepInF32 first_step_in_f32(const TrainingCase& of) {
+  StepInF32 step{of, {}, 0};
   step.what.precision = RunPrecision::f32;
   step.what.iterations = 1;
   step.what.solver = "base_lr: 1 lr_policy: 'fixed' random_seed: 3 average_loss: 1";
@@ -256,7 +256,7 @@ inline FirstStep first_step_in_f32(const TrainingCase& of) {
 
 /// These devices match one CPU device: loss and gradients to `tolerance`, relative to the loss and to the
 /// largest gradient; subtracting a gradient from a weight costs another ulp or two (6e-8 each).
-inline void expect_the_same_step(const FirstStep& step, const std::vector<DeviceChoice>& devices,
+inline void expect_the_same_step(const StepInF32& step, const std::vector<DeviceChoice>& devices,
                                  double tolerance) {
   const Trained several = train_case(step.what, devices);
   const std::vector<double> expected = step.one.values(), found = several.values();

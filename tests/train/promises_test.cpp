@@ -20,7 +20,7 @@ TEST_P(NDevicesTest, AreOneDeviceInF64) {
 }
 
 TEST_P(NDevicesTest, AgreeInTheFirstIterationInF32) {
-  const FirstStep step = first_step_in_f32(GetParam().what);
+  const StepInF32 step = first_step_in_f32(GetParam().what);
   for (const int devices : {2, 3, 4, 8}) expect_the_same_step(step, cpu_devices(devices), 1e-5);
 }
 

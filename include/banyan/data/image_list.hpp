@@ -14,9 +14,8 @@ struct ListedImage {
   std::string path;
   std::int32_t label = 0;
   std::vector<float> labels;  ///< instead, where a line has several
-  /// Instead, where a line names classes: those, and others of which nothing is known, of `class_count`.
-  std::vector<int> classes{}, unknown{};
-  int class_count = 0;
+  /// Instead, where a line names classes: those, and as -1 - class others of which nothing is known.
+  std::vector<int> classes{};
 };
 
 /// One `path label` per line, split at the last space or tab: paths may contain spaces. A line that begins
@@ -25,10 +24,13 @@ struct ListedImage {
 /// many numbers follow each path, which need not be integers.
 std::vector<ListedImage> read_image_list(const std::string& path, int labels = 1);
 
+struct ClassList {
+  std::vector<ListedImage> images;
+  int classes = 0;  ///< one more than the greatest; 0: it is an ordinary list
+};
 /// The same, but if a line has a `;` (a branch for PASCAL), all are `path classes;unknown`, or only `path
-/// classes`, with classes from 0 on between blanks; the greatest of the list gives class_count. Lines that
-/// begin with # are comments.
-std::vector<ListedImage> read_class_list(const std::string& path);
+/// classes`, with classes from 0 on between blanks. Lines that begin with # are comments.
+ClassList read_class_list(const std::string& path);
 
 /// One image and one file of boxes per line, split at the last space or tab, both after `root_folder`. A file
 /// holds five whole numbers for each box, which are the image's labels, filled up with -1 to as many as the
@@ -43,7 +45,7 @@ struct ImageListOptions {
   ColorMode color = ColorMode::bgr;
   bool scaled_decoding = false;  ///< decode_image's `least` is the new size
   int labels = 1;                ///< numbers after each path
-  /// With one of them: read_class_list. Labels are then 1 for each class that is named, `unknown` for each of
+  /// With labels == 1: read_class_list. Labels are then 1 for each class that is named, `unknown` for each of
   /// which nothing is known, 0 for the rest.
   bool classes = false;
   float unknown = -1;

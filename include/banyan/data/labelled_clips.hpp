@@ -1,6 +1,6 @@
 // Clips with numbers for each pixel of each frame, one file for each clip (C3D's nets with deconvolutions,
-// CDC): five 32-bit integers, 1, channels, frames, height and width, and as many bytes or floats, of which
-// the last channels are no pixels: labels, or the truth of something else.
+// CDC): five 32-bit integers, 1, channels, frames, height and width, and as many bytes or floats, whose
+// last channels are not pixels: labels, or the truth of something else.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,9 @@ namespace banyan::data {
 /// Has the layer such clips?
 bool reads_labelled_clips(const caffe::LayerParameter& layer);
 
+/// Are there settings of the truth of VideoWithVoxelTruthData?
+bool has_truth_settings(const caffe::ImageDataParameter& settings);
+
 struct LabelledClipOptions {
   std::string root_folder;  ///< prepended to each path as is
   bool floats = false;      ///< files hold them, else bytes
@@ -36,9 +39,8 @@ class LabelledClipWriter : public ItemWriter {
  public:
   struct Options {
     int truth_channels = 1;
-    float scale = 1;  ///< of the truth
-    std::optional<std::pair<float, float>>
-        range;          ///< instead: the first becomes 0, the second 1, others between
+    float scale = 1;                               ///< of the truth
+    std::optional<std::pair<float, float>> range;  ///< instead: becomes 0 to 1; what is beyond, 0 or 1
     bool flow = false;  ///< mirrored, the first channel of the truth changes its sign
   };
   LabelledClipWriter(const caffe::TransformationParameter& settings, const Options& options, bool random,

@@ -285,16 +285,31 @@ class LayerCheck {
                                       : stand_in_shapes(source, options_.shapes, &source_.net);
   }
 
+  /// Has it a warning of its own, or an effect after all?
+  static bool is_named_elsewhere(const caffe::LayerParameter& layer, const std::string& field) {
+    const bool prefetches = field == "data_param" && layer.data_param().has_prefetch();  // as all sources
+    return field == "quantization_param" || prefetches ||
+           (field == "softmax_param" && layer.type() == "Normalize") ||
+           (field == "transform_param" && layer.type() == "MemoryData");
+  }
   /// Settings of another type, which no branch of this one reads: perhaps the type is not the one meant.
   void remark_idle_settings(const caffe::LayerParameter& layer) {
     std::vector<const google::protobuf::FieldDescriptor*> fields;
     layer.GetReflection()->ListFields(layer, &fields);
     for (const auto* field : fields)
       if (field->message_type() != nullptr && !field->is_repeated() &&
-          field->name() != "quantization_param" && !io::may_be_setting_of(layer.type(), field->name()) &&
+          !is_named_elsewhere(layer, field->name()) && !io::may_be_setting_of(layer.type(), field->name()) &&
           findings_.is_first(origin_, cat(layer.type(), ".", field->name())))
         findings_.remark(cat(origin_, ": layer ", quoted(layer.name()), " (", layer.type(),
                              "): ", field->name(), " has no effect in a layer of this type"));
+  }
+
+  /// Does a loss of several numbers for each sample read it?
+  bool takes_several(const std::string& labels) const {
+    return std::any_of(source_.net.layer().begin(), source_.net.layer().end(), [&](const auto& layer) {
+      return contains(layer.bottom(), labels) &&
+             (layer.type() == "SigmoidCrossEntropyLoss" || layer.type() == "EuclideanLoss");
+    });
   }
 
   /// False if the shapes of what it reads cannot be known.
@@ -341,8 +356,9 @@ class LayerCheck {
     }
     // What their files hold is not always labels; a list may name several classes of an image.
     const caffe::ImageDataParameter& images = parameter.image_data_param();
-    const bool of_list =
-        parameter.type() == "ImageData" && !images.has_label_dim() && !images.has_label_size();
+    const bool of_list = parameter.type() == "ImageData" && !images.has_label_dim() &&
+                         !images.has_label_size() && parameter.top_size() > 1 &&
+                         takes_several(parameter.top(1));
     if (parameter.type() == "HDF5Data" || parameter.type() == "Python" || of_list)
       for (int k = 1; k < parameter.top_size(); ++k)
         if (options_.shapes.count(parameter.top(k)) == 0) checked_.guessed.insert(parameter.top(k));
