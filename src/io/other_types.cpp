@@ -105,9 +105,6 @@ constexpr std::array kOthers{
     OtherType{
         "SibData", "yjxiong's Caffe",
         "no description says which records it puts together; Data reads the same LMDB record by record"},
-    OtherType{"TRT", "NVIDIA's Caffe",
-              "it runs the net of trt_param.deploy by TensorRT; give trainer that net, whose layers it runs "
-              "itself"},
     OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kUndescribed},
     OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
     OtherType{"VolumeData", "C3D", kLmdb},

@@ -71,6 +71,9 @@ struct ReadText {
 std::vector<TextBlock> outermost(std::string_view text, const std::vector<std::string>& names) {
   std::vector<TextBlock> blocks = blocks_named(text, names);
   const bool unclosed = missing_braces(text).has_value();
+  // Each is read to the end of the text then; so many are no net, and would take minutes.
+  constexpr std::size_t kMostUnclosed = 1000;
+  if (unclosed && blocks.size() > kMostUnclosed) blocks.resize(1);
   std::size_t end = 0;
   std::string around;
   std::erase_if(blocks, [&](const TextBlock& block) {

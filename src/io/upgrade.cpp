@@ -483,6 +483,7 @@ void upgrade_net(caffe::NetParameter& net, const std::string& origin) {
     net = upgrade_frcnn(std::move(net), origin);
     log_info(origin + ": wrote the settings of a Faster R-CNN in C++ into its layers");
   }
+  if (needs_trt_upgrade(net)) net = upgrade_trt(net, origin);
   refuse_fusions(net, origin);
   if (needs_fused_relu_upgrade(net)) {
     net = upgrade_fused_relu(std::move(net));

@@ -41,7 +41,6 @@ const std::set<std::string> kOther = {"BlobProto",
                                       "MnActivationParameter",
                                       "MnParamGradCompressParameter",
                                       "QuantizationParameter",
-                                      "TRTParameter",
                                       "V1LayerParameter",
                                       "SplitParameter"};
 

@@ -75,6 +75,8 @@ caffe::NetParameter upgrade_param_bottoms(caffe::NetParameter net, const std::st
 /// and ProposalTarget with the settings of the JSON file that FrcnnRoiData names, or with a warning those of
 /// that project's voc_config.json; FrcnnRoiData gets its own.
 caffe::NetParameter upgrade_frcnn(caffe::NetParameter net, const std::string& origin);
+/// TRT (NVIDIA) becomes the layers of the net that it names, and Accuracy layers; reads that net's file.
+caffe::NetParameter upgrade_trt(const caffe::NetParameter& net, const std::string& origin);
 /// The net's bn_stats_batch_size (Intel) becomes stats_batch_size of the BatchNorm layers that do not give
 /// it.
 caffe::NetParameter upgrade_bn_stats(caffe::NetParameter net);
@@ -97,6 +99,7 @@ bool needs_scale_filler_upgrade(const caffe::NetParameter& net);
 bool needs_dialect_upgrade(const caffe::NetParameter& net);
 bool needs_param_bottoms_upgrade(const caffe::NetParameter& net);
 bool needs_frcnn_upgrade(const caffe::NetParameter& net);
+bool needs_trt_upgrade(const caffe::NetParameter& net);
 /// A type of a branch of which upgrade_net makes others, whatever its settings.
 bool is_read_as_another(const std::string& type);
 bool needs_bn_stats_upgrade(const caffe::NetParameter& net);
