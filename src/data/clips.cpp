@@ -10,6 +10,7 @@
 #include "banyan/base/number.hpp"
 #include "banyan/data/video.hpp"
 #include "data/frame_files.hpp"
+#include "data/list_words.hpp"
 #include "data/video_file.hpp"
 
 namespace banyan::data {
@@ -149,11 +150,8 @@ bool lists_clips(const caffe::LayerParameter& layer) {
 }
 
 std::vector<Clip> read_clip_list(const std::string& path, const ClipOptions& options) {
-  std::istringstream lines(io::read_file(path, FrameFiles::kLargest));
   std::vector<Clip> clips;
-  std::string line;
-  for (std::uint64_t number = 1; std::getline(lines, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+  for_each_line_of(path, [&](std::uint64_t number, const std::string& line) {
     const auto refuse = [&](const auto&... why) {
       bad_input(path, ":", number, ": ", why..., ", found ", banyan::quoted(line));
     };
@@ -198,7 +196,7 @@ std::vector<Clip> read_clip_list(const std::string& path, const ClipOptions& opt
     if (longest > kMost / options.length || clip.first > kMost - longest * options.length)
       refuse("expected smaller numbers");
     clips.push_back(std::move(clip));
-  }
+  });
   if (clips.empty()) bad_input("the list ", banyan::quoted(path), " lists no clips");
   return clips;
 }

@@ -10,6 +10,7 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "banyan/io/atomic_file.hpp"
+#include "data/list_words.hpp"
 
 namespace banyan::data {
 namespace {
@@ -17,18 +18,15 @@ namespace {
 constexpr std::size_t kLargest = std::size_t{1} << 30;
 
 std::vector<std::string> read_list(const std::string& path, const std::string& root_folder) {
-  std::istringstream lines(io::read_file(path, kLargest));
   std::vector<std::string> files;
-  std::string line;
-  for (std::uint64_t number = 1; std::getline(lines, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+  for_each_line_of(path, [&](std::uint64_t number, const std::string& line) {
     std::istringstream words(line);
     std::string file, rest;
     if (!(words >> std::quoted(file)) || words >> rest)
       bad_input(path, ":", number, ": expected the path of a clip, in quotes if it has spaces, found ",
                 banyan::quoted(line));
     files.push_back(root_folder + file);
-  }
+  });
   if (files.empty()) bad_input("the list ", banyan::quoted(path), " lists no clips");
   return files;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,8 +11,19 @@
 #include "banyan/base/error.hpp"
 #include "banyan/base/number.hpp"
 #include "banyan/base/text.hpp"
+#include "banyan/io/atomic_file.hpp"
 
 namespace banyan::data {
+
+/// The lines of a list that are not blank: body(number from 1, line).
+template <class Body>
+void for_each_line_of(const std::string& path, const Body& body) {
+  constexpr std::size_t kLargest = std::size_t{1} << 30;
+  std::istringstream lines(io::read_file(path, kLargest));
+  std::string line;
+  for (std::uint64_t number = 1; std::getline(lines, line); ++number)
+    if (line.find_first_not_of(" \t\r") != std::string::npos) body(number, line);
+}
 
 /// Words of a text, with the line that each is in.
 class ListWords {

@@ -210,11 +210,8 @@ bool reads_camera(const caffe::LayerParameter& layer) {
 }
 
 std::vector<Video> read_video_list(const std::string& path) {
-  std::istringstream lines(io::read_file(path, FrameFiles::kLargest));
   std::vector<Video> videos;
-  std::string line;
-  for (std::uint64_t number = 1; std::getline(lines, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+  for_each_line_of(path, [&](std::uint64_t number, const std::string& line) {
     std::istringstream words(line);
     Video video;
     std::string rest;
@@ -223,17 +220,14 @@ std::vector<Video> read_video_list(const std::string& path) {
       bad_input(path, ":", number, ": expected \"folder frames label\" with at least one frame, found ",
                 banyan::quoted(line));
     videos.push_back(std::move(video));
-  }
+  });
   if (videos.empty()) bad_input("the list ", banyan::quoted(path), " lists no videos");
   return videos;
 }
 
 void read_shot_list(const std::string& path, int length, bool flow, std::vector<Video>& videos) {
-  std::istringstream lines(io::read_file(path, FrameFiles::kLargest));
-  std::string line;
   std::size_t count = 0;
-  for (std::uint64_t number = 1; std::getline(lines, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+  for_each_line_of(path, [&](std::uint64_t number, const std::string& line) {
     std::istringstream words(line);
     std::string file, rest;
     int frames = 0;
@@ -254,7 +248,7 @@ void read_shot_list(const std::string& path, int length, bool flow, std::vector<
                   flow ? " pairs of frames" : " frames", ", of which a snippet has ", length);
     }
     ++count;
-  }
+  });
   if (count != videos.size())
     bad_input("the list of shots ", banyan::quoted(path), " has ", count,
               " lines, one for each video; there are ", videos.size(), " videos");

@@ -342,7 +342,8 @@ const caffe::LayerParameter* find_dense_faces(const caffe::NetParameter& net) {
 bool is_read_as_another(const std::string& type) {
   caffe::NetParameter net;
   net.add_layer()->set_type(type);
-  return needs_branch_type_upgrade(net) || needs_dialect_upgrade(net) || needs_depth_upgrade(net);
+  return needs_branch_type_upgrade(net) || needs_dialect_upgrade(net) || needs_depth_upgrade(net) ||
+         needs_trt_upgrade(net);
 }
 
 bool needs_dialect_upgrade(const caffe::NetParameter& net) {

@@ -48,8 +48,7 @@ class Engine {
     if (settings_.top_k() > 1) add_accuracy(net, settings_.top_k());
     log_info(cat(origin_, ": layer ", quoted(layer_.name()), " (TRT): the layers of ",
                  quoted(settings_.deploy()),
-                 " take its place and compute as all others do, whatever trt_mode "
-                 "says",
+                 " take its place and compute as all others do, whatever trt_mode says",
                  settings_.model().empty() ? std::string()
                                            : cat("; --weights=", settings_.model(), " gives their weights")));
   }

@@ -23,12 +23,7 @@ class BboxDataLayer : public SourceLayer {
     constexpr std::uint32_t kMost = 1 << 15;
     if (from.new_height() > kMost || from.new_width() > kMost)
       refuse("bbox_data_param", cat("must have new_height and new_width of at most ", kMost));
-    Settings settings;
-    settings.field = "bbox_data_param";
-    settings.batch_size = from.batch_size();
-    settings.shuffle = from.shuffle();
-    settings.random_skip = from.rand_skip();
-    return settings;
+    return settings_of_list("bbox_data_param", from);
   }
 
   void check_transform() const override {

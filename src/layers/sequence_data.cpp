@@ -1,8 +1,6 @@
 // SequenceData (UntrimmedNets): of each video, which is a folder of frames, some of the shots that a list
 // names, and snippets of each of them. Outputs: snippets of all shots one after the other in the channels,
 // and labels.
-#include <algorithm>
-
 #include "banyan/base/text.hpp"
 #include "banyan/data/video.hpp"
 #include "layers/source_layer.hpp"
@@ -22,16 +20,8 @@ class SequenceDataLayer : public SourceLayer {
     if (videos().video_source().empty()) refuse_field("video_source", "is missing");
     if (videos().shot_source().empty())
       refuse_field("shot_source", "is missing; VideoData reads videos without shots");
-    for (const auto& [field, set] : {std::pair{"scale", videos().has_scale()},
-                                     {"mean_file", videos().has_mean_file()},
-                                     {"crop_size", videos().has_crop_size()},
-                                     {"mirror", videos().has_mirror()}})
-      if (set) refuse_field(field, "belongs into transform_param");
-    constexpr std::uint32_t kLongest = 1 << 15;
-    if ((videos().new_height() > 0) != (videos().new_width() > 0) ||
-        std::max(videos().new_height(), videos().new_width()) > kLongest)
-      refuse("sequence_data_param",
-             cat("must set both of new_height and new_width, or neither, to at most ", kLongest));
+    refuse_transform("sequence_data_param", videos());
+    check_new_size("sequence_data_param", videos());
     std::uint64_t snippets = 1;
     constexpr std::uint32_t kMost = 10000;
     for (const auto& [field, value] : {std::pair{"num_frames", videos().num_frames()},
@@ -44,12 +34,7 @@ class SequenceDataLayer : public SourceLayer {
       refuse("sequence_data_param", cat("asks for ", snippets, " frames of each video; at most ", kMost));
     data::check_frame_pattern(pattern(), flow(),
                               cat("layer ", banyan::quoted(name()), ": sequence_data_param.name_pattern"));
-    Settings settings;
-    settings.field = "sequence_data_param";
-    settings.batch_size = videos().batch_size();
-    settings.shuffle = videos().shuffle();
-    settings.random_skip = videos().rand_skip();
-    return settings;
+    return settings_of_list("sequence_data_param", videos());
   }
 
   void check_transform() const override {

@@ -8,10 +8,12 @@
 // the device in stream order.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -64,6 +66,34 @@ class SourceLayer : public Layer, public data::BatchSource {
   };
   /// As data_param has them, without a check.
   static Settings settings_of(const caffe::DataParameter& from);
+  /// As messages of lists have them, without a check.
+  template <class Message>
+  static Settings settings_of_list(const char* field, const Message& from) {
+    Settings settings;
+    settings.field = field;
+    settings.batch_size = from.batch_size();
+    settings.shuffle = from.shuffle();
+    settings.random_skip = from.rand_skip();
+    return settings;
+  }
+  /// Refuses settings of the source that belong into transform_param.
+  template <class Message>
+  void refuse_transform(const char* message, const Message& from) const {
+    for (const auto& [field, set] : {std::pair{"scale", from.has_scale()},
+                                     {"mean_file", from.has_mean_file()},
+                                     {"crop_size", from.has_crop_size()},
+                                     {"mirror", from.has_mirror()}})
+      if (set) refuse(std::string(message) + "." + field, "belongs into transform_param");
+  }
+  /// Refuses one of new_height and new_width alone, and too large ones.
+  template <class Message>
+  void check_new_size(const char* message, const Message& from) const {
+    constexpr std::uint32_t kMost = 1 << 15;
+    if ((from.new_height() > 0) != (from.new_width() > 0) ||
+        std::max(from.new_height(), from.new_width()) > kMost)
+      refuse(message,
+             "must set both of new_height and new_width, or neither, to at most " + std::to_string(kMost));
+  }
   /// Checks and returns the settings; throws bad_input. Opens nothing.
   virtual Settings settings() const = 0;
   virtual std::shared_ptr<data::RecordSource> open() const = 0;

@@ -31,16 +31,12 @@ class VideoDataLayer : public SourceLayer {
     if (from.source().empty()) refuse_field("source", "is missing");
     if (from.modality() == caffe::VideoDataParameter::VIDEO)
       refuse_field("modality", "must be RGB or FLOW, not VIDEO");
-    for (const auto& [field, set] : {std::pair{"scale", from.has_scale()},
-                                     {"mean_file", from.has_mean_file()},
-                                     {"crop_size", from.has_crop_size()},
-                                     {"mirror", from.has_mirror()}})
-      if (set) refuse_field(field, "belongs into transform_param");
+    refuse_transform("video_data_param", from);
     if (from.length_first() && from.grayscale())
       refuse_field("grayscale", "does not go with length_first, whose frames are in colour");
     if (from.step() != 1 && (!from.length_first() || flow()))
       refuse_field("step", "needs length_first and modality: RGB");
-    check_size("video_data_param", from);
+    check_new_size("video_data_param", from);
     for (const auto& [field, value] :
          {std::pair{"new_length", from.new_length()}, {"num_segments", from.num_segments()}})
       if (value < 1 || value > 10000) refuse_field(field, cat("must be in [1, 10000], not ", value));
@@ -49,12 +45,7 @@ class VideoDataLayer : public SourceLayer {
                    cat("must divide new_length, which is ", from.new_length(), "; found ", from.step()));
     data::check_frame_pattern(pattern(), flow(),
                               cat("layer ", banyan::quoted(name()), ": video_data_param.name_pattern"));
-    Settings settings;
-    settings.field = "video_data_param";
-    settings.batch_size = from.batch_size();
-    settings.shuffle = from.shuffle();
-    settings.random_skip = from.rand_skip();
-    return settings;
+    return settings_of_list("video_data_param", from);
   }
 
   void check_transform() const override {
@@ -125,14 +116,6 @@ class VideoDataLayer : public SourceLayer {
     return settings;
   }
 
-  template <class Message>
-  void check_size(const char* message, const Message& from) const {
-    constexpr std::uint32_t kMost = 1 << 15;
-    if ((from.new_height() > 0) != (from.new_width() > 0) ||
-        std::max(from.new_height(), from.new_width()) > kMost)
-      refuse(message, cat("must set both of new_height and new_width, or neither, to at most ", kMost));
-  }
-
   /// C3D v1.0 has its settings in image_data_param, v1.1 in video_data_param.
   bool first_version() const { return parameter().has_image_data_param(); }
   bool overlaps() const { return parameter().top_size() > 2; }
@@ -148,12 +131,8 @@ class VideoDataLayer : public SourceLayer {
       refuse_field("use_image", "must be given: true for folders of frames, false for video files");
     if (!from.use_image())
       data::require_ffmpeg(cat("layer ", banyan::quoted(name()), ": ", message, ".use_image: false"));
-    for (const auto& [field, set] : {std::pair{"scale", from.has_scale()},
-                                     {"mean_file", from.has_mean_file()},
-                                     {"crop_size", from.has_crop_size()},
-                                     {"mirror", from.has_mirror()}})
-      if (set) refuse_field(field, "belongs into transform_param");
-    check_size(message, from);
+    refuse_transform(message, from);
+    check_new_size(message, from);
     for (const auto& [field, value] :
          {std::pair{"new_length", from.new_length()}, {"sampling_rate", from.sampling_rate()}})
       if (value < 1 || value > 10000) refuse_field(field, cat("must be in [1, 10000], not ", value));

@@ -19,12 +19,8 @@ class LabelledClipLayer : public SourceLayer {
   Settings settings() const override {
     const caffe::ImageDataParameter& from = clips();
     if (from.source().empty()) refuse("image_data_param.source", "is missing");
-    for (const auto& [field, set] : {std::pair{"scale", from.has_scale()},
-                                     {"mean_file", from.has_mean_file()},
-                                     {"mean_value", from.has_mean_value()},
-                                     {"crop_size", from.has_crop_size()},
-                                     {"mirror", from.has_mirror()}})
-      if (set) refuse(cat("image_data_param.", field), "belongs into transform_param");
+    refuse_transform("image_data_param", from);
+    if (from.has_mean_value()) refuse("image_data_param.mean_value", "belongs into transform_param");
     caffe::ImageDataParameter others = from;
     others.clear_source();
     others.clear_root_folder();
@@ -44,12 +40,7 @@ class LabelledClipLayer : public SourceLayer {
     if (others.ByteSizeLong() > 0)
       refuse("image_data_param",
              cat("has settings that do not go with such clips: ", others.ShortDebugString()));
-    Settings settings;
-    settings.field = "image_data_param";
-    settings.batch_size = from.batch_size();
-    settings.shuffle = from.shuffle();
-    settings.random_skip = from.rand_skip();
-    return settings;
+    return settings_of_list("image_data_param", from);
   }
 
   void check_transform() const override {

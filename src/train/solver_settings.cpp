@@ -432,9 +432,8 @@ class Reader {
         << "devices";
     LOG_IF(WARNING, s_.solver_data_type() != caffe::FLOAT)
         << origin_
-        << ": solver_data_type (NVIDIA) has no effect: history and weights have the type of the run, which "
-           "the "
-        << "flag --precision chooses";
+        << ": solver_data_type (NVIDIA) has no effect: history and weights have the type of the run, "
+        << "which the flag --precision chooses";
     LOG_IF(WARNING, s_.insert_quantization_param() || s_.quantization_start_iter() > 0)
         << origin_
         << ": insert_quantization_param and quantization_start_iter (caffe-jacinto) have no effect: "

@@ -114,14 +114,7 @@ TEST_F(LabelledClips, DevicesShareTheBatch) {
     alone.step();
     first.step();
     second.step();
-    for (std::size_t output = 0; output < 2; ++output) {
-      const std::vector<double> all = alone.values(output);
-      const std::vector<std::vector<double>> dealt = {first.values(output), second.values(output)};
-      const std::size_t each = all.size() / 4;
-      for (std::size_t item = 0; item < 4; ++item)
-        for (std::size_t i = 0; i < each; ++i)
-          EXPECT_EQ(all[item * each + i], dealt[item % 2][item / 2 * each + i]);
-    }
+    for (std::size_t output = 0; output < 2; ++output) expect_dealt(alone, {&first, &second}, output);
   }
 }
 

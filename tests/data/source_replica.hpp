@@ -1,6 +1,8 @@
 // A layer that reads data, on one CPU device and without a net around it.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -72,5 +74,17 @@ class Replica {
   std::unique_ptr<Layer> layer;
   Blobs outputs;
 };
+
+/// Output `k` of a batch of all devices is what `devices` have, which the items are dealt to in turn.
+inline void expect_dealt(Replica& alone, const std::vector<Replica*>& devices, std::size_t k) {
+  const std::vector<double> all = alone.values(k);
+  const auto items = static_cast<std::size_t>(alone.outputs[k]->shape[0]);
+  const std::size_t each = all.size() / items, count = devices.size();
+  std::vector<std::vector<double>> dealt;
+  for (Replica* device : devices) dealt.push_back(device->values(k));
+  for (std::size_t item = 0; item < items; ++item)
+    for (std::size_t i = 0; i < each; ++i)
+      EXPECT_EQ(all[item * each + i], dealt[item % count][item / count * each + i]);
+}
 
 }  // namespace banyan::data

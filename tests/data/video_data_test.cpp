@@ -412,16 +412,8 @@ TEST_F(SequenceData, DevicesShareTheBatch) {
   Replica alone(sequence(4, settings, transform));
   Replica first(sequence(2, settings, transform), 0, 2), second(sequence(2, settings, transform), 1, 2);
   for (int step = 0; step < 3; ++step) {
-    const auto labels = alone.step();
-    const std::vector<std::vector<int>> dealt = {first.step(), second.step()};
-    const std::vector<std::vector<double>> values = {first.values(0), second.values(0)};
-    const std::vector<double> all = alone.values(0);
-    const std::size_t each = all.size() / 4;
-    for (std::size_t item = 0; item < 4; ++item) {
-      EXPECT_EQ(labels[item], dealt[item % 2][item / 2]);
-      for (std::size_t i = 0; i < each; ++i)
-        EXPECT_EQ(all[item * each + i], values[item % 2][item / 2 * each + i]);
-    }
+    for (Replica* one : {&alone, &first, &second}) one->step();
+    for (std::size_t output = 0; output < 2; ++output) expect_dealt(alone, {&first, &second}, output);
   }
 }
 

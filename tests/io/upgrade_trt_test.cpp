@@ -75,5 +75,13 @@ TEST_F(UpgradeTrt, SaysWhatIsMissing) {
   expect_contains(refusal(settings(output), itself), "has a TRT layer itself");
 }
 
+/// A file with other faults is not said to have an unknown type.
+TEST_F(UpgradeTrt, IsNoUnknownType) {
+  const std::string told =
+      error_of([] { parse_net_text("layer { name: 't' type: 'TRT' trt_param { deploi: 'd' } }", "n"); });
+  expect_contains(told, "unknown field \"deploi\"");
+  EXPECT_EQ(told.find("unknown type"), std::string::npos) << told;
+}
+
 }  // namespace
 }  // namespace banyan::io

@@ -72,8 +72,8 @@ struct CheckedLayers {
   std::map<std::string, Shape> stand_ins;  ///< of sources that were not opened, by blob
   /// First blobs of layers in Python whose images' sizes are made up here.
   std::map<std::string, Shape> assumed = {};
-  std::set<std::string> guessed =
-      {};  ///< blobs of sources that may have other shapes than are taken for them
+  /// Blobs of sources that may have other shapes than are taken for them.
+  std::set<std::string> guessed = {};
 };
 
 /// Where a net comes from.
