@@ -215,6 +215,8 @@ Tensor state_of(parallel::ServerState what, const parallel::Bucket& bucket, int 
       return updater.histories_of_bucket(number).at(0);
     case parallel::ServerState::history2:
       return updater.histories_of_bucket(number).at(1);
+    case parallel::ServerState::cosines:
+      return updater.cosines_of_bucket(number);
   }
   runtime_failure("a parameter server has no state of this kind");
 }
@@ -419,6 +421,7 @@ void Server::fetch(const std::vector<parallel::ServerState>& what) {
 void Server::fetch_all() {
   std::vector<parallel::ServerState> what = {parallel::ServerState::values, parallel::ServerState::history};
   if (histories_of(updater_.rule()) == 2) what.push_back(parallel::ServerState::history2);
+  if (updater_.follows_cosines()) what.push_back(parallel::ServerState::cosines);
   fetch(what);
 }
 

@@ -117,9 +117,11 @@ std::optional<SnapshotPaths> Snapshots::save_here(std::int64_t iterations) {
     if (plan_.diff && !peers_.alone()) plan_.gradients.resize(parts_.net.flat_gradients().bytes());
     plan_.history =
         prepare_history(parts_.net.parameters(), parts_.updater.rule(), parts_.net.options().dtype);
+    plan_.cosines.assign(parts_.updater.follows_cosines() ? parts_.net.parameters().size() : 0, 0);
   }
   peers_.meet("snapshot", iterations);
   parts_.updater.save(lane_, plan_.history);
+  if (parts_.updater.follows_cosines()) parts_.updater.save_cosines(lane_, plan_.cosines);
   peers_.board().carried = read_carried(parts_.net, peers_.context(), peers_.rank_everywhere());
   if (!plan_.gradients.empty()) parts_.updater.save_gradients(lane_, plan_.gradients.data());
   peers_.meet("snapshot parts", iterations);
@@ -134,6 +136,7 @@ SnapshotPaths Snapshots::write(std::int64_t iterations) {
   for (caffe::BlobProto& blob : plan_.history) state.add_history()->Swap(&blob);
   plan_.history.clear();
   state.mutable_banyan()->MergeFrom(gather_carried());
+  state.mutable_banyan()->mutable_larc_cosine()->Assign(plan_.cosines.begin(), plan_.cosines.end());
   take_summed_gradients();
   return write_snapshot(
       plan_.prefix, iterations, to_proto(parts_.net, plan_.diff), std::move(state),
@@ -145,6 +148,8 @@ std::int64_t Snapshots::restore(const SolverSnapshot& saved) {
   if (peers_.first() && peers_.in_first_process()) {
     load_weights(parts_.net, io::read_weights(saved.model_path), saved.model_path);
     LOG(INFO) << log_lines::restoring_history();
+    if (parts_.updater.follows_cosines() && state.banyan().larc_cosine().empty())
+      LOG(WARNING) << "The state holds no cosines of larc_turbo: they begin at 0";
   }
   parts_.rate.restore(state);
   parts_.updater.restore(peers_.context(), state, saved.state_path);

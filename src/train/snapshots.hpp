@@ -25,6 +25,7 @@ struct SnapshotPlan {
   caffe::BanyanState run;  ///< what states record of the run itself: devices, seed, precision...
   std::vector<caffe::BlobProto>
       history;                  ///< during a snapshot: made by the first device, filled by all owners
+  std::vector<double> cosines;  ///< the same for larc_turbo, of each parameter; empty: without it
   std::vector<char> gradients;  ///< the same for snapshot_diff: bytes of the flat buffer; empty: not wanted
 };
 

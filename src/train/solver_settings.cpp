@@ -36,10 +36,11 @@ constexpr std::pair<const char*, LearningRatePolicy> kPolicies[] = {
     {"triangular2", LearningRatePolicy::triangular2}};
 
 constexpr std::pair<const char*, ops::UpdateRule> kRules[] = {
-    {"SGD", ops::UpdateRule::sgd},           {"Nesterov", ops::UpdateRule::nesterov},
-    {"AdaGrad", ops::UpdateRule::adagrad},   {"RMSProp", ops::UpdateRule::rmsprop},
-    {"AdaDelta", ops::UpdateRule::adadelta}, {"Adam", ops::UpdateRule::adam},
-    {"AdamW", ops::UpdateRule::adamw},       {"LAMB", ops::UpdateRule::lamb}};
+    {"SGD", ops::UpdateRule::sgd},         {"Nesterov", ops::UpdateRule::nesterov},
+    {"SAG", ops::UpdateRule::sag},         {"AdaGrad", ops::UpdateRule::adagrad},
+    {"RMSProp", ops::UpdateRule::rmsprop}, {"AdaDelta", ops::UpdateRule::adadelta},
+    {"Adam", ops::UpdateRule::adam},       {"AdamW", ops::UpdateRule::adamw},
+    {"LAMB", ops::UpdateRule::lamb}};
 
 constexpr std::pair<const char*, MomentumPolicy> kMomentumPolicies[] = {
     {"fixed", MomentumPolicy::fixed}, {"opt", MomentumPolicy::opt}, {"poly", MomentumPolicy::poly}};
@@ -223,17 +224,9 @@ class Reader {
     using ops::UpdateRule;
     const std::string& type = s_.type();
     const std::vector<std::string> known = names_in(kRules);
-    require(
-        type != "SAG", "solver type \"SAG\" (NVIDIA) is not supported: ",
-        s_.larc() ? "no other type computes the same with larc"
-        : s_.regularization_type() == "WD"
-            ? "SGD with base_lr x (1 - momentum) and weight_decay / (1 - momentum) computes the same while "
-              "rate and momentum stay"
-            : "SGD with base_lr x (1 - momentum) computes the same while rate and momentum stay",
-        "; known types: ", join(known, ", "));
     const UpdateRule* const found = find_in(kRules, type);
-    require(found != nullptr || type == "SAG", "unknown solver type ", quoted(type),
-            did_you_mean(type, known), "; known types: ", join(known, ", "));
+    require(found != nullptr, "unknown solver type ", quoted(type), did_you_mean(type, known),
+            "; known types: ", join(known, ", "));
     const UpdateRule rule = found == nullptr ? UpdateRule::sgd : *found;
     for (const auto& [name, value] : {std::pair{"base_lr", s_.base_lr()},
                                       {"momentum", s_.momentum()},
@@ -250,7 +243,7 @@ class Reader {
       require(s_.momentum() == 0, "momentum cannot be used with ", type, "; found ", s_.momentum());
     if (rule == UpdateRule::rmsprop)
       require(s_.rms_decay() >= 0 && s_.rms_decay() < 1, "rms_decay must be in [0, 1), not ", s_.rms_decay());
-    if (ops::corrects_bias(rule) || rule == UpdateRule::adadelta)
+    if (ops::corrects_bias(rule) || rule == UpdateRule::adadelta || rule == UpdateRule::sag)
       require(s_.momentum() < 1, "momentum must be in [0, 1) for ", type, ", not ", s_.momentum());
     if (ops::corrects_bias(rule))
       require(s_.momentum2() >= 0 && s_.momentum2() < 1, "momentum2 must be in [0, 1), not ", s_.momentum2());
@@ -260,8 +253,8 @@ class Reader {
     require(decay != "L1" || (rule != UpdateRule::adamw && rule != UpdateRule::lamb),
             "regularization_type \"L1\" cannot be used with ", type,
             ", whose decay is not part of the gradient");
-    require(decay != "WD" || rule == UpdateRule::sgd,
-            "regularization_type \"WD\" needs solver type SGD, not ", type,
+    require(decay != "WD" || rule == UpdateRule::sgd || rule == UpdateRule::sag,
+            "regularization_type \"WD\" needs solver type SGD or SAG, not ", type,
             "; AdamW and LAMB decay in this way without it");
     UpdateSettings update;
     update.rule = rule;
@@ -292,9 +285,10 @@ class Reader {
     require(found != nullptr, "unknown momentum_policy ", quoted(momentum),
             "; known policies: ", join(names_in(kMomentumPolicies), ", "));
     if (found != nullptr) update.momentum_policy = *found;
-    const bool plain = update.rule == ops::UpdateRule::sgd || update.rule == ops::UpdateRule::nesterov;
+    const bool plain = update.rule == ops::UpdateRule::sgd || update.rule == ops::UpdateRule::nesterov ||
+                       update.rule == ops::UpdateRule::sag;
     require(plain || update.momentum_policy == MomentumPolicy::fixed, "momentum_policy ", quoted(momentum),
-            " needs solver type SGD or Nesterov");
+            " needs solver type SGD, Nesterov or SAG");
     update.momentum_power = s_.momentum_power();
     if (s_.has_max_momentum() || update.momentum_policy == MomentumPolicy::poly)
       update.max_momentum = s_.max_momentum();
@@ -312,8 +306,8 @@ class Reader {
   void layer_wise(UpdateSettings& update) const {
     require(!s_.larc() || !s_.local_lr_auto(), "larc and local_lr_auto exclude each other; keep one");
     if (!s_.larc() && !s_.local_lr_auto()) return;
-    const char* const field = s_.larc() ? "larc" : "local_lr_auto";
-    require(update.rule == ops::UpdateRule::sgd, field, " needs solver type SGD");
+    require(update.rule == ops::UpdateRule::sgd || (s_.larc() && update.rule == ops::UpdateRule::sag),
+            s_.larc() ? "larc needs solver type SGD or SAG" : "local_lr_auto needs solver type SGD");
     update.layer_wise_eta = s_.larc() ? s_.larc_eta() : s_.local_gw_ratio();
     require(update.layer_wise_eta > 0 && std::isfinite(update.layer_wise_eta),
             s_.larc() ? "larc_eta" : "local_gw_ratio", " must be > 0, not ", update.layer_wise_eta);
@@ -322,6 +316,7 @@ class Reader {
     require(s_.larc_policy() == "scale" || s_.larc_policy() == "clip", "unknown larc_policy ",
             quoted(s_.larc_policy()), "; known policies: scale, clip");
     update.layer_wise = s_.larc_policy() == "clip" ? LayerWise::larc_clip : LayerWise::larc_scale;
+    update.larc_turbo = s_.larc_turbo();
   }
 
   /// Settings of the forks that would change the training and are not supported here.
@@ -329,8 +324,6 @@ class Reader {
     const auto no = [&](bool found, const char* field, const char* advice) {
       require(!found, field, " is not supported", *advice ? "; " : "", advice);
     };
-    no(s_.larc_turbo(), "larc_turbo (NVIDIA)",
-       "no snapshot holds what it learns about directions; remove it or set it to false");
     no(s_.test_and_snapshot_last_epochs() > 0, "test_and_snapshot_last_epochs (NVIDIA)",
        "use test_interval and snapshot");
     no(s_.test_offset() != 0, "test_offset (Intel)",
@@ -438,6 +431,8 @@ class Reader {
         << origin_
         << ": insert_quantization_param and quantization_start_iter (caffe-jacinto) have no effect: "
         << "everything computes in floating point";
+    LOG_IF(WARNING, s_.larc_turbo() && !s_.larc())
+        << origin_ << ": larc_turbo (NVIDIA) has no effect without larc: true";
     LOG_IF(WARNING, s_.disabled_update()) << origin_ << ": disabled_update: nothing will be learned";
     LOG_IF(WARNING, s_.test_interval() > 0 && s_.test_iter().empty())
         << origin_ << ": test_interval without test_iter: nothing will be tested";

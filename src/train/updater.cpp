@@ -16,6 +16,9 @@
 namespace banyan {
 namespace {
 
+/// Of NVIDIA's larc_turbo; its SAG begins with the third iteration.
+constexpr double kCosineShare = 0.05;
+
 Tensor zeros(Context& context, std::int64_t count, DType dtype) {
   Tensor tensor(context.device(), Shape{count}, dtype);
   ops::fill(context, tensor, 0);
@@ -96,7 +99,9 @@ Updater::Updater(Context& context, const SolverSettings& solver,
            stays ? flat_gradients.slice(first, length) : Tensor(),
            history.slice(first - bucket.offset, length),
            histories_ == 2 ? history2.slice(first - bucket.offset, length) : Tensor(),
-           settings_.needs_norms() ? Tensor(context.device(), Shape{2}, DType::f64) : Tensor(),
+           settings_.needs_norms() ? Tensor(context.device(), Shape{settings_.larc_turbo ? 4 : 2}, DType::f64)
+                                   : Tensor(),
+           Tensor(),
            Tensor(),
            {},
            {}});
@@ -107,6 +112,13 @@ Updater::Updater(Context& context, const SolverSettings& solver,
       sums += stays ? 0 : 1;
     }
   }
+  if (settings_.larc_turbo)
+    for (Owned& owned : owned_) {
+      if (owned.pieces.empty()) continue;
+      owned.cosines = zeros(context, std::ssize(owned.pieces), DType::f64);
+      for (std::size_t i = 0; i < owned.pieces.size(); ++i)
+        owned.pieces[i].cosine = owned.cosines.slice(static_cast<std::int64_t>(i), Shape{1});
+    }
   sums_ = zeros(context, std::max<std::int64_t>(sums, 1), DType::f64);
   std::int64_t place = 0;
   for (Owned& owned : owned_)
@@ -133,6 +145,7 @@ void Updater::begin(Context& context, std::int64_t iteration, double rate) {
   values_.momentum = momentum_at(settings_, iteration, max_iter_, rate);
   values_.weight_decay = weight_decay_at(settings_, iteration, max_iter_);
   if (ops::corrects_bias(settings_.rule)) ops::correct_bias(values_, iteration + 1);
+  values_.cosine_share = settings_.rule == ops::UpdateRule::sag && iteration < 2 ? 0 : kCosineShare;
   set_gradient_factor(context, 1);
 }
 
@@ -210,15 +223,23 @@ void Updater::measure_norms(Context& context, Piece& piece, const Tensor& step) 
 }
 
 ops::LayerWiseRate Updater::measure(Context& context, Piece& piece, const Tensor& gradient) const {
-  measure_norms(context, piece, gradient);
   ops::LayerWiseRate rate;
+  rate.by_history = settings_.rule == ops::UpdateRule::sag;
+  measure_norms(context, piece, rate.by_history ? piece.history : gradient);
+  if (piece.cosine.defined()) {
+    Tensor other = piece.squares.slice(2, Shape{1}), product = piece.squares.slice(3, Shape{1});
+    ops::sum_of_squares(context, rate.by_history ? gradient : piece.history, other);
+    ops::sum_of_products(context, gradient, piece.history, product);
+    ops::follow_cosine(context, values_on_device_.get(), piece.squares.slice(1, Shape{3}), piece.cosine);
+    rate.cosine = piece.cosine.data<double>();
+  }
   rate.squares = piece.squares.data<double>();
   rate.eta = settings_.layer_wise_eta;
   rate.clips = settings_.layer_wise == LayerWise::larc_clip;
   if (settings_.layer_wise == LayerWise::intel)
     rate.decay = settings_.weight_decay;
   else
-    rate.times_one_minus_momentum = true;
+    rate.times_one_minus_momentum = !rate.by_history;
   return rate;
 }
 
@@ -247,6 +268,10 @@ std::vector<double> Updater::sums_of_squares(Context& context, const std::vector
 
 std::vector<Tensor> Updater::histories_of_bucket(int bucket) const {
   return owned_[static_cast<std::size_t>(bucket)].histories;
+}
+
+Tensor Updater::cosines_of_bucket(int bucket) const {
+  return owned_[static_cast<std::size_t>(bucket)].cosines;
 }
 
 std::vector<Updater::OwnedPiece> Updater::owned_pieces() const {
@@ -278,6 +303,15 @@ void Updater::save(Context& context, std::vector<caffe::BlobProto>& history) con
   });
 }
 
+void Updater::save_cosines(Context& context, std::vector<double>& cosines) const {
+  for (const Owned& owned : owned_) {
+    if (owned.pieces.empty()) continue;
+    const std::vector<double> found = values_of(context, owned.cosines).values;
+    for (std::size_t i = 0; i < found.size(); ++i)
+      cosines[static_cast<std::size_t>(owned.pieces[i].parameter)] = found[i];
+  }
+}
+
 void Updater::save_gradients(Context& context, char* flat) const {
   for (const Owned& owned : owned_) {
     if (!owned.gradient.defined()) continue;
@@ -306,6 +340,17 @@ void Updater::restore(Context& context, const caffe::SolverState& state, const s
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = blob.at(piece.parameter_offset + i);
     set_values(context, values, to);
   });
+  restore_cosines(context, state.banyan(), origin);
+}
+
+/// Without any they begin at 0, as in every state of NVIDIA's.
+void Updater::restore_cosines(Context& context, const caffe::BanyanState& state, const std::string& origin) {
+  if (!settings_.larc_turbo || state.larc_cosine().empty()) return;
+  if (state.larc_cosine_size() != std::ssize(parameters_))
+    bad_input(origin, ": the solver state holds ", state.larc_cosine_size(),
+              " cosines of larc_turbo, this net has ", parameters_.size(), " parameters");
+  for (Owned& owned : owned_)
+    for (Piece& piece : owned.pieces) set_values(context, {state.larc_cosine(piece.parameter)}, piece.cosine);
 }
 
 std::vector<caffe::BlobProto> prepare_history(const std::vector<LearnableParameter>& parameters,

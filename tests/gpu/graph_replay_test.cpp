@@ -66,9 +66,10 @@ class Training {
     solver.update.rms_decay = 0.98;
     solver.update.delta = 1e-4;
     solver.update.weight_decay = 0.01;
-    if (rule == ops::UpdateRule::sgd) {  // so that the replay covers them too
+    if (rule == UpdateRule::sgd || rule == UpdateRule::sag) {  // so that the replay covers them too
       solver.update.layer_wise = LayerWise::larc_scale;
       solver.update.layer_wise_eta = 0.1;
+      solver.update.larc_turbo = rule == UpdateRule::sag;
     }
     updater_ =
         std::make_unique<Updater>(context_, solver, net_->parameters(),
@@ -164,8 +165,8 @@ class GraphReplay : public GpuTraining {};
 
 TEST_F(GraphReplay, GivesTheBitsOfAnIterationStepByStep) {
   for (const UpdateRule rule :
-       {UpdateRule::sgd, UpdateRule::nesterov, UpdateRule::adagrad, UpdateRule::rmsprop, UpdateRule::adadelta,
-        UpdateRule::adam, UpdateRule::adamw, UpdateRule::lamb})
+       {UpdateRule::sgd, UpdateRule::nesterov, UpdateRule::sag, UpdateRule::adagrad, UpdateRule::rmsprop,
+        UpdateRule::adadelta, UpdateRule::adam, UpdateRule::adamw, UpdateRule::lamb})
     for (const DType dtype : {DType::f32, DType::f64}) {
       SCOPED_TRACE(cat(name_of(rule), " ", name_of(dtype)));
       const Result expected = step_by_step(rule, dtype);

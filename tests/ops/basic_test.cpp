@@ -138,6 +138,13 @@ TEST_P(Basic, Sums) {
     EXPECT_NEAR(reduced(ops::absolute_sum, tensor), static_cast<double>(magnitude), tolerance);
     EXPECT_NEAR(reduced(ops::sum_of_squares, tensor), static_cast<double>(squares), tolerance);
     EXPECT_EQ(reduced(ops::count_not_finite, tensor), 0);
+    const auto y = rounded(random_values(n, 4));
+    long double products = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) products += static_cast<long double>(x[i]) * y[i];
+    Tensor result(device(), Shape{1}, DType::f64);
+    const Tensor other = make({n}, y);
+    ops::sum_of_products(context(), tensor, other, result);
+    EXPECT_NEAR(values(result)[0], static_cast<double>(products), tolerance);
   }
 }
 

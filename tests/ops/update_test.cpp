@@ -40,6 +40,10 @@ class Update : public DeviceTest {
     e.h = s.momentum * old + s.rate * g;
     e.w -= (1 + s.momentum) * e.h - s.momentum * old;
   }
+  static void sag(const Step& s, double g, Element& e) {
+    e.h = s.momentum * e.h + (1 - s.momentum) * g;
+    e.w -= s.rate * e.h;
+  }
   static void adagrad(const Step& s, double g, Element& e) {
     e.h += g * g;
     e.w -= s.rate * g / (std::sqrt(e.h) + s.delta);
@@ -137,41 +141,62 @@ class Update : public DeviceTest {
 TEST_P(Update, Sgd) { check_all_sizes({.rule = UpdateRule::sgd, .rate = 0.1, .momentum = 0.9}, sgd); }
 
 /// NVIDIA's WD: the decay is not in the history.
-TEST_P(Update, DecoupledDecayOfSgd) {
-  const Values w{3, 0, -4}, g{1, -2, 5}, h{0.5, 0.25, -1};
-  Tensor weight = make({3}, w), history = make({3}, h), none;
-  const Tensor gradient = make({3}, g);
-  ops::DeviceValue<ops::UpdateValues> on_device(device());
-  ops::UpdateValues now{0.5, 0.25, 0.75};
-  now.weight_decay = 0.125;
-  on_device.write(context(), now);
-  ops::update_parameters(context(), {.lr_mult = 2, .decoupled = 3}, on_device.get(), weight, gradient,
-                         history, none, none);
-  Values expected, expected_history;
-  for (std::size_t i = 0; i < 3; ++i) {
-    expected_history.push_back(0.75 * h[i] + 0.5 * (0.5 * g[i]));
-    expected.push_back(w[i] - expected_history[i] - 0.5 * 0.375 * w[i]);
+TEST_P(Update, DecoupledDecay) {
+  for (const bool sag : {false, true}) {
+    const Values w{3, 0, -4}, g{1, -2, 5}, h{0.5, 0.25, -1};
+    Tensor weight = make({3}, w), history = make({3}, h), none;
+    const Tensor gradient = make({3}, g);
+    ops::DeviceValue<ops::UpdateValues> on_device(device());
+    ops::UpdateValues now{0.5, 0.25, 0.75};
+    now.weight_decay = 0.125;
+    on_device.write(context(), now);
+    ops::update_parameters(context(),
+                           {.rule = sag ? UpdateRule::sag : UpdateRule::sgd, .lr_mult = 2, .decoupled = 3},
+                           on_device.get(), weight, gradient, history, none, none);
+    Values expected, expected_history;
+    for (std::size_t i = 0; i < 3; ++i) {
+      expected_history.push_back(0.75 * h[i] + (sag ? 0.25 : 0.5) * (0.5 * g[i]));
+      expected.push_back(w[i] - (sag ? 0.5 : 1) * expected_history[i] - 0.5 * 0.375 * w[i]);
+    }
+    expect_near(values(weight), expected, 20 * epsilon());  // five roundings
+    expect_near(values(history), expected_history, 20 * epsilon());
   }
-  expect_near(values(weight), expected, 20 * epsilon());  // five roundings
-  expect_near(values(history), expected_history, 20 * epsilon());
 }
 
 TEST_P(Update, RatesByNorms) {
   const Values w{3, 0, -4}, g{0, 12, 5};  // norms 5 and 13
-  const double scale = 0.5, rate = 0.8, momentum = 0.9, eta = 0.02;
+  static constexpr double scale = 0.5, rate = 0.8, momentum = 0.9, eta = 0.02;
   struct Case {
     bool times, clips;
     double decay, expected;
+    bool by_history = false;
+    double without = rate;  ///< the rate without a norm
+    bool turbo = false;
   };
+  const double c = 0.25;  // of turbo
   for (const Case& of :
        {Case{true, false, 0, rate * 0.1 * eta * 5 / 6.5}, Case{true, true, 0, 0.1 * eta * 5 / 6.5},
-        Case{false, false, 0.1, rate * eta * 5 / (6.5 + 0.1 * 5)}, Case{false, true, 0, eta * 5 / 6.5}}) {
+        Case{false, false, 0.1, rate * eta * 5 / (6.5 + 0.1 * 5)}, Case{false, true, 0, eta * 5 / 6.5},
+        // Of the history's norm, which gradient_scale is not in.
+        Case{false, false, 0, rate * eta * 5 / 13, true}, Case{false, true, 0, eta * 5 / 13, true},
+        Case{true, false, 0, rate * (0.1 * eta * 5 / 6.5 - 0.9 * c), false, rate * (1 - 0.9 * c), true},
+        Case{true, true, 0, 0.1 * eta * 5 / 6.5 - 0.9 * c, false, 1 - 0.9 * c, true},
+        Case{false, false, 0, rate * eta * 5 / 13 * (1 - 0.9 * c), true, rate * (1 - 0.9 * c), true},
+        Case{false, true, 0, eta * 5 / 13 * (1 - 0.9 * c), true, 1 - 0.9 * c, true}}) {
     Tensor weight = make({3}, w), history = make({3}, {0, 0, 0}), none = make({3}, {0, 0, 0});
     const Tensor gradient = make({3}, g);
     Tensor squares(device(), Shape{2}, DType::f64);
     set_values(context(), {25, 169}, squares);
     ops::UpdateStep step{.lr_mult = 7, .l2 = 1};  // lr_mult is replaced
-    step.layer_wise = {squares.data<double>(), eta, of.decay, of.times, of.clips};
+    Tensor cosine(device(), Shape{1}, DType::f64);
+    set_values(context(), {c}, cosine);
+    step.layer_wise = {squares.data<double>(),
+                       eta,
+                       of.decay,
+                       of.times,
+                       of.clips,
+                       of.by_history,
+                       of.turbo ? cosine.data<double>() : nullptr};
     ops::DeviceValue<ops::UpdateValues> on_device(device());
     ops::UpdateValues values_now{scale, rate, momentum};
     values_now.weight_decay = 0.25;
@@ -185,14 +210,37 @@ TEST_P(Update, RatesByNorms) {
     weight = make({3}, w);
     history = make({3}, {0, 0, 0});
     ops::update_parameters(context(), step, on_device.get(), weight, gradient, history, none, none);
-    for (std::size_t i = 0; i < 3; ++i) expected[i] = w[i] - rate * (scale * g[i] + 0.25 * w[i]);
+    for (std::size_t i = 0; i < 3; ++i) expected[i] = w[i] - of.without * (scale * g[i] + 0.25 * w[i]);
     expect_near(values(weight), expected, 20 * epsilon());
   }
+}
+
+TEST_P(Update, RunningCosine) {
+  ops::DeviceValue<ops::UpdateValues> on_device(device());
+  ops::UpdateValues now;
+  now.cosine_share = 0.25;
+  on_device.write(context(), now);
+  Tensor cosine(device(), Shape{1}, DType::f64), products(device(), Shape{3}, DType::f64);
+  const auto next = [&](double from, const Values& of) {
+    set_values(context(), {from}, cosine);
+    set_values(context(), of, products);
+    ops::follow_cosine(context(), on_device.get(), products, cosine);
+    return values(cosine)[0];
+  };
+  EXPECT_DOUBLE_EQ(next(0.5, {4, 9, -6}), 0.75 * 0.5 - 0.25);
+  EXPECT_DOUBLE_EQ(next(0.5, {4, 9, 3}), 0.75 * 0.5 + 0.25 * 0.5);
+  EXPECT_DOUBLE_EQ(next(0.5, {0, 9, 0}), 0.75 * 0.5);
+  EXPECT_DOUBLE_EQ(next(0.5, {4, 0, 0}), 0.75 * 0.5);
+  now.cosine_share = 0;
+  on_device.write(context(), now);
+  EXPECT_EQ(next(0.5, {4, 9, -6}), 0.5);
 }
 
 TEST_P(Update, Nesterov) {
   check_all_sizes({.rule = UpdateRule::nesterov, .rate = 0.1, .momentum = 0.9}, nesterov);
 }
+
+TEST_P(Update, Sag) { check_all_sizes({.rule = UpdateRule::sag, .rate = 0.1, .momentum = 0.9}, sag); }
 
 TEST_P(Update, AdaGrad) {
   check_all_sizes({.rule = UpdateRule::adagrad, .rate = 0.1, .delta = 1e-3}, adagrad);

@@ -587,7 +587,7 @@ TEST_F(Check, NothingFollowsFromAProblemThatIsKnown) {
   EXPECT_EQ(report.problems, 2) << report.text;  // base_lr, the net's file; not: base_lr is missing
   report = check("base_lr: 1 lr_policy: 'multifixd' max_iter: 1");
   EXPECT_EQ(report.problems, 2) << report.text;  // the policy, no net
-  report = check("net: 'none' base_lr: 1 lr_policy: 'fixed' max_iter: 1 type: 'SAG'");
+  report = check("net: 'none' base_lr: 1 lr_policy: 'fixed' max_iter: 1 type: 'SAB'");
   EXPECT_EQ(report.problems, 2) << report.text;  // the type, the net's file
   report = check(std::string(kData) +
                  "layer { name: 'a' type: 'Split' bottom: 'data' top: 'a' top: 'a' top: 'c' }"

@@ -220,6 +220,12 @@ inline std::vector<Variant> variants() {
       {"LarcClipped",
        {solver + "larc: true larc_policy: 'clip' larc_eta: 0.02 clip_gradients: 0.5 iter_size: 2",
         body + classifier()}},
+      {"LarcTurbo",
+       {solver + "larc: true larc_turbo: true larc_policy: 'clip' larc_eta: 0.02", body + classifier()}},
+      {"SagTurbo",
+       {solver +
+            "type: 'SAG' regularization_type: 'WD' larc: true larc_turbo: true larc_eta: 0.02 iter_size: 2",
+        body + classifier()}},
       {"LocalRateAuto", {solver + "local_lr_auto: true local_gw_ratio: 0.02", body + classifier()}},
       {"Policies",
        {solver +

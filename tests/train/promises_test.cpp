@@ -94,7 +94,7 @@ TEST_P(RepeatTest, DoesNotDependOnTiming) {
 }
 
 TEST_P(RepeatTest, ResumesBitForBit) {
-  for (const std::string type : {"SGD", "Adam", "AdaDelta", "LAMB"}) {
+  for (const std::string type : {"SGD", "SAG", "Adam", "AdaDelta", "LAMB"}) {
     for (const std::string end : {"", "epoch_end: PARTIAL"}) {
       TrainingCase what{std::string(kSolver) + "snapshot: 7 type: '" + type + "'",
                         data_layer(end) + kBody +
@@ -103,6 +103,7 @@ TEST_P(RepeatTest, ResumesBitForBit) {
                                               : "") +
                             classifier()};
       if (type == "AdaDelta") what.solver += " delta: 1e-4";
+      if (type == "SAG") what.solver += " larc: true larc_turbo: true larc_eta: 0.02";
       what.precision = RunPrecision::f32;
       const TrainingFolder whole, again;
       const Trained expected = train_case(what, GetParam(), whole);

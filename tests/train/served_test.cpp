@@ -53,6 +53,8 @@ INSTANTIATE_TEST_SUITE_P(
                     ServedCase{"lamb",
                                "type: 'LAMB' base_lr: 0.01 momentum: 0.9 momentum2: 0.99 lr_policy: "
                                "'fixed' random_seed: 3 weight_decay: 0.01 "},
+                    ServedCase{"larc_turbo",
+                               std::string(kSolver) + "larc: true larc_turbo: true larc_eta: 0.02"},
                     ServedCase{"scaled", std::string(kSolver) + "lr_scaling: LINEAR base_batch_size: 10"}),
     [](const auto& info) { return info.param.name; });
 

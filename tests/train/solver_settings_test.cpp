@@ -142,10 +142,9 @@ TEST(SolverSettings, ATestNetWithoutBatchesIsNotMade) {
 
 TEST(SolverSettings, RulesOfTheSolverTypes) {
   EXPECT_THAT(refusal("type: 'adam'"), HasSubstr("(did you mean \"Adam\"?); known types: "));
-  EXPECT_THAT(refusal("type: 'SAG'"), HasSubstr("SGD with base_lr x (1 - momentum) computes the same"));
-  EXPECT_THAT(refusal("type: 'SAG' regularization_type: 'WD'"),
-              HasSubstr("SGD with base_lr x (1 - momentum) and weight_decay / (1 - momentum) computes"));
-  EXPECT_THAT(refusal("type: 'SAG' larc: true"), HasSubstr("no other type computes the same with larc"));
+  EXPECT_EQ(accepted("type: 'SAG' regularization_type: 'WD' momentum_policy: 'opt'").update.rule,
+            ops::UpdateRule::sag);
+  EXPECT_THAT(refusal("type: 'SAG' momentum: 1"), HasSubstr("momentum must be in [0, 1) for SAG"));
   EXPECT_THAT(refusal("type: 'AdaGrad'"), HasSubstr("momentum cannot be used with AdaGrad"));
   EXPECT_THAT(refusal("type: 'RMSProp'"), HasSubstr("momentum cannot be used with RMSProp"));
   EXPECT_THAT(refusal("type: 'RMSProp' momentum: 0 rms_decay: 1"), HasSubstr("rms_decay must be in [0, 1)"));
@@ -266,19 +265,29 @@ TEST_P(UnsupportedOfForks, IsRefusedByName) {
 }
 INSTANTIATE_TEST_SUITE_P(
     SolverSettings, UnsupportedOfForks,
-    testing::Values(std::pair("larc: true type: 'Adam'", "larc needs solver type SGD"),
-                    std::pair("larc_turbo: true", "larc_turbo"),
-                    std::pair("larc: true larc_policy: 'x'", "known policies: scale, clip"),
-                    std::pair("larc: true larc_eta: 0", "larc_eta must be > 0"),
-                    std::pair("local_lr_auto: true larc: true", "exclude each other"),
-                    std::pair("momentum_policy: 'quick'", "known policies: fixed, opt, poly"),
-                    std::pair("momentum_policy: 'poly' type: 'Adam'", "needs solver type SGD or Nesterov"),
-                    std::pair("weight_decay_policy: 'quick'", "weight_decay_policy"),
-                    std::pair("test_and_snapshot_last_epochs: 2", "test_and_snapshot_last_epochs"),
-                    std::pair("test_offset: 3", "not known how it moves the tests"),
-                    std::pair("eval_type: 'detect'", "known types: classification, detection, segmentation"),
-                    std::pair("ap_version: '12point'",
-                              "known versions: 101point, 11point, Integral, MaxIntegral")));
+    testing::Values(
+        std::pair("larc: true type: 'Adam'", "larc needs solver type SGD or SAG"),
+        std::pair("local_lr_auto: true type: 'SAG'", "local_lr_auto needs solver type SGD"),
+        std::pair("larc: true larc_policy: 'x'", "known policies: scale, clip"),
+        std::pair("larc: true larc_eta: 0", "larc_eta must be > 0"),
+        std::pair("local_lr_auto: true larc: true", "exclude each other"),
+        std::pair("momentum_policy: 'quick'", "known policies: fixed, opt, poly"),
+        std::pair("momentum_policy: 'poly' type: 'Adam'", "needs solver type SGD, Nesterov or SAG"),
+        std::pair("weight_decay_policy: 'quick'", "weight_decay_policy"),
+        std::pair("test_and_snapshot_last_epochs: 2", "test_and_snapshot_last_epochs"),
+        std::pair("test_offset: 3", "not known how it moves the tests"),
+        std::pair("eval_type: 'detect'", "known types: classification, detection, segmentation"),
+        std::pair("ap_version: '12point'", "known versions: 101point, 11point, Integral, MaxIntegral")));
+
+TEST(SolverSettings, LarcTurboIsPartOfLarc) {
+  LoggedLines log;
+  EXPECT_TRUE(accepted("larc: true larc_turbo: true").update.larc_turbo);
+  EXPECT_TRUE(accepted("type: 'SAG' larc: true larc_turbo: true").update.larc_turbo);
+  EXPECT_THAT(log.lines, testing::IsEmpty());
+  EXPECT_FALSE(accepted("larc_turbo: true").update.larc_turbo);
+  EXPECT_THAT(log.lines,
+              testing::ElementsAre(HasSubstr("larc_turbo (NVIDIA) has no effect without larc: true")));
+}
 
 TEST(SolverSettings, OtherEvaluationsAreTakenWithAWarning) {
   LoggedLines log;

@@ -24,6 +24,9 @@ inline constinit Operator<void(const Tensor& x, Tensor& result)> sum{"sum"};
 inline constinit Operator<void(const Tensor& x, Tensor& result)> absolute_sum{"absolute_sum"};
 /// result[0] = sum of x^2, result: f64 (1).
 inline constinit Operator<void(const Tensor& x, Tensor& result)> sum_of_squares{"sum_of_squares"};
+/// result[0] = sum of x[i] y[i], result: f64 (1).
+inline constinit Operator<void(const Tensor& x, const Tensor& y, Tensor& result)> sum_of_products{
+    "sum_of_products"};
 /// result[0] = number of elements that are NaN or infinite, result: f64 (1).
 inline constinit Operator<void(const Tensor& x, Tensor& result)> count_not_finite{"count_not_finite"};
 /// Copies `blocks` blocks of `length` elements: to[to_offset + b * to_stride ...] = from[from_offset + b *

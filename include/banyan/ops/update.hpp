@@ -7,7 +7,7 @@
 
 namespace banyan::ops {
 
-enum class UpdateRule : std::uint8_t { sgd, nesterov, adagrad, rmsprop, adadelta, adam, adamw, lamb };
+enum class UpdateRule : std::uint8_t { sgd, nesterov, sag, adagrad, rmsprop, adadelta, adam, adamw, lamb };
 /// Adam and its relatives: two moments, corrected for their start at 0.
 inline bool corrects_bias(UpdateRule rule) {
   return rule == UpdateRule::adam || rule == UpdateRule::adamw || rule == UpdateRule::lamb;
@@ -22,6 +22,7 @@ struct UpdateValues {
   double weight_decay = 1;    ///< multiplies the pieces' l2 and l1
   /// Bias correction: Adam's is root / rest (correct_bias).
   double correction_root = 1, correction_rest = 1;
+  double cosine_share = 0;  ///< of an iteration's cosine in the running one (follow_cosine)
 };
 /// For Adam's step t, counted from 1. On the host, so that all devices use the same numbers.
 inline void correct_bias(UpdateValues& values, std::int64_t t) {
@@ -33,11 +34,16 @@ inline void correct_bias(UpdateValues& values, std::int64_t t) {
 /// A learning rate for each parameter by the norms |w| and |g| of its values and gradient (after
 /// gradient_scale, before decay), in place of lr_mult: L = eta |w| / (|g| + decay |w|), 1 if a norm is 0.
 /// NVIDIA's LARC (You, Gitman, Ginsburg 2017): eta x (1 - momentum). Intel's local_lr_auto: with decay.
+/// NVIDIA's SAG: the history's norm |h| before the step in place of |g|.
+/// NVIDIA's larc_turbo, with c the running cosine between gradient and history (follow_cosine): L - 0.9 c,
+/// for SAG L (1 - 0.9 c).
 struct LayerWiseRate {
-  const double* squares = nullptr;  ///< |w|^2 and |g|^2 before gradient_scale, in device memory; nullptr: off
-  double eta = 0, decay = 0;
+  const double* squares = nullptr;  ///< |w|^2 and |g|^2 (before gradient_scale) or |h|^2, in device memory
+  double eta = 0, decay = 0;        ///< squares == nullptr: off
   bool times_one_minus_momentum = false;
-  bool clips = false;  ///< the rate is min(rate, L) instead of rate x L
+  bool clips = false;              ///< the rate is min(rate, L) instead of rate x L
+  bool by_history = false;         ///< SAG
+  const double* cosine = nullptr;  ///< c, in device memory; nullptr: no turbo
 };
 
 /// What stays constant for one piece.
@@ -48,7 +54,8 @@ struct UpdateStep {
   double rms_decay = 0;
   double delta = 0;
   LayerWiseRate layer_wise = {};
-  double decoupled = 0;  ///< x weight_decay x rate: the share of each weight that sgd takes off, besides D
+  double decoupled =
+      0;  ///< x weight_decay x rate: the share of each weight that sgd and sag take off, besides D
 };
 /// Computes the amount D by the rule, then weight -= D. `values` is in device memory (DeviceValue). adadelta,
 /// adam, adamw and lamb use history2; lamb writes D of adamw at rate 1 to `direction` instead, which
@@ -61,5 +68,9 @@ inline constinit Operator<void(const UpdateStep& step, const UpdateValues* value
 inline constinit Operator<void(double lr_mult, const UpdateValues* values, const double* squares,
                                const Tensor& direction, Tensor& weight)>
     follow_direction{"follow_direction"};
+/// c += cosine_share x (cosine - c), where the cosine is that between gradient and history, 0 if one of them
+/// is. products (f64, 3): |g|^2, |h|^2 and their dot product g h.
+inline constinit Operator<void(const UpdateValues* values, const Tensor& products, Tensor& cosine)>
+    follow_cosine{"follow_cosine"};
 
 }  // namespace banyan::ops

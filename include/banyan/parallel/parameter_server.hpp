@@ -76,7 +76,7 @@ struct ServerCounts {
 std::string describe(const ServerCounts& counts);
 
 /// What a server keeps for each of its pieces, besides what workers see.
-enum class ServerState : std::uint8_t { values, gradient, history, history2 };
+enum class ServerState : std::uint8_t { values, gradient, history, history2, cosines };
 
 class ParameterServer : public WireProtocol {
  public:

@@ -64,18 +64,19 @@ enum class LayerWise : std::uint8_t {
 struct UpdateSettings {
   ops::UpdateRule rule = ops::UpdateRule::sgd;
   double momentum = 0, momentum2 = 0, rms_decay = 0, delta = 0;
-  MomentumPolicy momentum_policy = MomentumPolicy::fixed;  ///< others: with sgd and nesterov only
+  MomentumPolicy momentum_policy = MomentumPolicy::fixed;  ///< others: with sgd, nesterov and sag only
   double momentum_power = 1;
   std::optional<double> max_momentum;  ///< poly: always there
   double weight_decay = 0;
   bool weight_decay_grows = false;  ///< from weight_decay to max_weight_decay
   double weight_decay_power = 1, max_weight_decay = 0;
   bool l1 = false;         ///< regularization by L1 instead of L2
-  bool decoupled = false;  ///< no part of the gradient, so apart from the history (SGD)
+  bool decoupled = false;  ///< no part of the gradient, so apart from the history (SGD, SAG)
   double breadth_decay = 0, kernel_shape_decay = 0, block_group_decay = 0;  ///< of groups of weights (SSL)
   LayerWise layer_wise = LayerWise::none;
   double layer_wise_eta = 0;
-  bool disabled = false;  ///< parameters and history stay as they are (Intel)
+  bool larc_turbo = false;  ///< with larc_scale and larc_clip
+  bool disabled = false;    ///< parameters and history stay as they are (Intel)
   /// Are the norms of whole parameters needed, whatever the parameters?
   bool needs_norms() const { return layer_wise != LayerWise::none || rule == ops::UpdateRule::lamb; }
 };

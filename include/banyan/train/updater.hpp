@@ -40,6 +40,9 @@ class Updater {
   std::vector<double> sums_of_squares(Context& context, const std::vector<int>& buckets);
   /// The optimizer's state of a bucket owned here.
   std::vector<Tensor> histories_of_bucket(int bucket) const;
+  /// larc_turbo's running cosines of the bucket's parameters, f64; undefined without it.
+  Tensor cosines_of_bucket(int bucket) const;
+  bool follows_cosines() const { return settings_.larc_turbo; }
   /// A stretch of a parameter that is updated here.
   struct OwnedPiece {
     int parameter;        ///< index in the net's list
@@ -52,6 +55,8 @@ class Updater {
   /// Writes the pieces of history owned here into `history` (prepared by prepare_history). Owners write
   /// disjoint places, so devices may do so at the same time. Waits for the device.
   void save(Context& context, std::vector<caffe::BlobProto>& history) const;
+  /// The same for larc_turbo's running cosines, one for each parameter of the net.
+  void save_cosines(Context& context, std::vector<double>& cosines) const;
   /// The same for the sums of the last iteration's gradients: `flat` holds the bytes of the whole flat
   /// buffer.
   void save_gradients(Context& context, char* flat) const;
@@ -74,8 +79,11 @@ class Updater {
     Tensor value;
     Tensor gradient;  ///< undefined: it does not stay
     Tensor history, history2;
-    Tensor squares;  ///< with rates by norms: sums of the squared values and gradients (LAMB: directions)
+    /// With rates by norms: sums of the squared values and gradients (LAMB: directions, SAG: history); with
+    /// larc_turbo two more: of the other of gradient and history, and their dot product.
+    Tensor squares;
     Tensor gradient_squares;
+    Tensor cosine;  ///< of larc_turbo, f64 (1)
     std::vector<Tiles> decaying, held;
     bool is_sparse() const { return !decaying.empty() || !held.empty(); }
   };
@@ -83,6 +91,7 @@ class Updater {
     Tensor gradient;          ///< of the whole bucket; undefined: it does not stay
     std::int64_t offset = 0;  ///< of the bucket
     std::vector<Tensor> histories;
+    Tensor cosines;  ///< of larc_turbo, one for each piece
     std::vector<Piece> pieces;
   };
   /// Sums the squares of a piece's values and of `step` into piece.squares.
@@ -93,6 +102,7 @@ class Updater {
   static void add_decays(Context& context, Piece& piece, Tensor& gradient);
   ops::LayerWiseRate measure(Context& context, Piece& piece, const Tensor& gradient) const;
   Tensor gradient_of(const Piece& piece) const;
+  void restore_cosines(Context& context, const caffe::BanyanState& state, const std::string& origin);
   template <class Visit>
   void for_each_history(Visit visit) const;
 

@@ -198,6 +198,16 @@ void sum_of(Context& context, const Tensor& x, Tensor& result) {
   });
 }
 
+template <class Backend>
+void sum_products_of(Context& context, const Tensor& x, const Tensor& y, Tensor& result) {
+  require_alike("sum_of_products", x, y);
+  require_count("sum_of_products", result, 1);
+  dispatch_storage(x.dtype(), "sum_of_products", [&]<class T>() {
+    Backend::reduce_all(context, x.count(),
+                        SumOf<Products<T>, Identity>{{x.data<T>(), y.data<T>()}, result.data<double>()});
+  });
+}
+
 /// The blocks must lie within `count` elements.
 inline void require_blocks(const char* side, std::int64_t count, std::int64_t offset, std::int64_t stride,
                            const BlockCopy& what) {
@@ -238,6 +248,7 @@ struct DefineBasic {
     sum.define(Backend::kind, &sum_of<Backend, Identity>);
     absolute_sum.define(Backend::kind, &sum_of<Backend, Magnitude>);
     sum_of_squares.define(Backend::kind, &sum_of<Backend, Square>);
+    sum_of_products.define(Backend::kind, &sum_products_of<Backend>);
     count_not_finite.define(Backend::kind, &sum_of<Backend, NotFinite>);
     copy_blocks.define(Backend::kind, &copy_tensor_blocks<Backend>);
     write_bytes.define(Backend::kind, &write_small<Backend>);

@@ -40,6 +40,15 @@ struct Differences {
   BANYAN_HOST_DEVICE T operator[](std::int64_t i) const { return a[i] - b[i]; }
 };
 
+/// In f64, which the products of other types fit into.
+template <class T>
+struct Products {
+  const T *a, *b;
+  BANYAN_HOST_DEVICE double operator[](std::int64_t i) const {
+    return static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  }
+};
+
 /// Adds to the gradient of a channel's parameter. Input: the functor of the gradient of x, which knows what
 /// each element adds. kInput: that too, element by element as they are added.
 template <class Input, class A, bool kInput>

@@ -3,6 +3,7 @@
 //
 // With g the gradient after scaling and decay, and D the amount subtracted from the weight:
 //   sgd       h = m h + r g                                    D = h (+ r decoupled w)
+//   sag       h = m h + (1 - m) g                              D = r h (+ r decoupled w)
 //   nesterov  h' = m h + r g                                   D = (1 + m) h' - m h
 //   adagrad   h = h + g^2                                      D = r g / (sqrt(h) + delta)
 //   rmsprop   h = q h + (1 - q) g^2                            D = r g / (sqrt(h) + delta)
@@ -29,7 +30,7 @@ template <class T, UpdateRule kRule>
 struct Update {
   T gradient_scale, l2, l1, rate, momentum, momentum2, rms_decay, delta;
   T root, rest;      ///< adamw, lamb
-  T decoupled_rate;  ///< sgd
+  T decoupled_rate;  ///< sgd, sag
   const T* gradient;
   T *weight, *history, *history2, *direction;
 
@@ -44,7 +45,7 @@ struct Update {
     }
     const T sign = w > T(0) ? T(1) : w < T(0) ? T(-1) : T(0);
     const T g = gradient_scale * gradient[i] + l2 * w + l1 * sign;
-    if constexpr (kRule == UpdateRule::sgd)
+    if constexpr (kRule == UpdateRule::sgd || kRule == UpdateRule::sag)
       weight[i] = w - (amount(i, g) + decoupled_rate * w);
     else
       weight[i] = w - amount(i, g);
@@ -67,6 +68,8 @@ struct Update {
     const T h = history[i];
     if constexpr (kRule == UpdateRule::sgd) {
       return history[i] = momentum * h + rate * g;
+    } else if constexpr (kRule == UpdateRule::sag) {
+      return rate * first_moment(i, g);
     } else if constexpr (kRule == UpdateRule::nesterov) {
       const T next = history[i] = momentum * h + rate * g;
       return (T(1) + momentum) * next - momentum * h;
@@ -120,12 +123,14 @@ struct MakeUpdate {
   BANYAN_HOST_DEVICE double layer_wise_rate() const {
     const LayerWiseRate& by = step.layer_wise;
     const double w = std::sqrt(by.squares[0]);
-    const double g = std::abs(values->gradient_scale) * std::sqrt(by.squares[1]);
+    const double g = (by.by_history ? 1 : std::abs(values->gradient_scale)) * std::sqrt(by.squares[1]);
     double local = 1;
     if (w > 0 && g > 0) {
       local = by.eta * w / (g + by.decay * w);
       if (by.times_one_minus_momentum) local *= 1 - values->momentum;
     }
+    if (by.cosine != nullptr)
+      local = by.by_history ? local * (1 - 0.9 * *by.cosine) : local - 0.9 * *by.cosine;
     if (!by.clips) return values->rate * local;
     return values->rate < local ? values->rate : local;
   }
@@ -153,6 +158,8 @@ void update_tensors(Context& context, const UpdateStep& step, const UpdateValues
         return run.template operator()<UpdateRule::sgd>();
       case UpdateRule::nesterov:
         return run.template operator()<UpdateRule::nesterov>();
+      case UpdateRule::sag:
+        return run.template operator()<UpdateRule::sag>();
       case UpdateRule::adagrad:
         return run.template operator()<UpdateRule::adagrad>();
       case UpdateRule::rmsprop:
@@ -201,12 +208,31 @@ void follow_on(Context& context, double lr_mult, const UpdateValues* values, con
   });
 }
 
+struct FollowCosine {
+  const UpdateValues* values;
+  const double* products;
+  double* cosine;
+  BANYAN_HOST_DEVICE void operator()(std::int64_t) const {
+    const double g = products[0], h = products[1];
+    const double now = g > 0 && h > 0 ? products[2] / (std::sqrt(g) * std::sqrt(h)) : 0;
+    *cosine += values->cosine_share * (now - *cosine);
+  }
+};
+
+template <class Backend>
+void follow_cosine_on(Context& context, const UpdateValues* values, const Tensor& products, Tensor& cosine) {
+  require_count("follow_cosine", products, 3);
+  require_count("follow_cosine", cosine, 1);
+  Backend::for_each(context, 1, FollowCosine{values, products.data<double>(), cosine.data<double>()});
+}
+
 /// Registers the above for a back end.
 template <class Backend>
 struct DefineUpdate {
   DefineUpdate() {
     update_parameters.define(Backend::kind, &update_tensors<Backend>);
     follow_direction.define(Backend::kind, &follow_on<Backend>);
+    follow_cosine.define(Backend::kind, &follow_cosine_on<Backend>);
   }
 };
 
