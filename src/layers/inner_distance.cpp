@@ -1,7 +1,8 @@
 // InnerDistance (caffe-windows, NormFace): y (M x N) = the distances of the vectors x (M x K) to the rows W
 // (N x K), + b; see rows_layer.hpp. L2: sums of squared differences, L1: of their absolute values. Both are
 // added up from the differences, not from lengths and products, so small distances are exact. An early
-// caffe-windows has the settings in inner_product_param.
+// caffe-windows has the settings in inner_product_param; a late one has no bias, so with the rows as second
+// input and without bias_term there is none.
 #include "banyan/ops/distance_loss.hpp"
 #include "rows_layer.hpp"
 
@@ -61,8 +62,9 @@ class InnerDistanceLayer : public RowsLayer {
 
  private:
   RowSettings row_settings() const override {
-    const auto read = [](const auto& s) {
-      return RowSettings{s.has_num_output(), s.num_output(), s.axis(),          s.bias_term(),
+    const auto read = [&](const auto& s) {
+      const bool bias = s.has_bias_term() ? s.bias_term() : parameter_.bottom_size() != 2;
+      return RowSettings{s.has_num_output(), s.num_output(), s.axis(),          bias,
                          s.transpose(),      s.normalize(),  s.weight_filler(), s.bias_filler()};
     };
     return parameter_.has_inner_product_param() ? read(parameter_.inner_product_param())

@@ -146,7 +146,7 @@ void Net::build() {
       outputs_.push_back(activations_.blobs[output].get());
     else if (options_.rank == 0 && !options_.shapes_only)
       log_warning(cat("output ", quoted(graph_.blobs[output].name),
-                      " of the net has as many values as samples pass a Filter: it is neither displayed nor "
+                      " of the net has another number of values in each pass: it is neither displayed nor "
                       "averaged"));
   }
   if (!options_.shapes_only) {

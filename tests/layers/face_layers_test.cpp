@@ -106,6 +106,12 @@ TEST(InnerDistance, IsTheSumOfSquaresOrOfAbsoluteValues) {
   EXPECT_EQ(of(""), (Values{15, 21, 31, 11, 37, 43}));
   const Values unit = of("bias_term: false normalize: true");
   EXPECT_NEAR(unit[1], std::pow(1 - 1 / std::sqrt(10), 2) + std::pow(2 - 3 / std::sqrt(10), 2), 1e-6);
+  // As a late caffe-windows, whose InnerDistance has no bias, writes it.
+  Bench given("type: 'InnerDistance'", {Shape{2, 2}, Shape{3, 2}}, 1);
+  given.set_input(0, x);
+  given.set_input(1, w);
+  given.forward();
+  EXPECT_EQ(given.output(), (Values{5, 1, 1, 1, 17, 13}));
   // As an early caffe-windows writes it.
   Bench early(
       "type: 'InnerDistance' inner_product_param { num_output: 3 bias_term: false distance_type: 'L1' }",
