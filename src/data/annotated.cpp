@@ -9,6 +9,7 @@
 #include "banyan/io/prototxt.hpp"
 #include "data/distortion.hpp"
 #include "data/image_resize.hpp"
+#include "data/noise.hpp"
 #include "data/range_check.hpp"
 #include "data/resampling.hpp"
 
@@ -22,6 +23,7 @@ using Resize = caffe::ResizeParameter;
 caffe::TransformationParameter augmentation(caffe::TransformationParameter transform) {
   transform.clear_resize_param();
   transform.clear_distort_param();
+  transform.clear_noise_param();
   transform.clear_expand_param();
   transform.clear_emit_constraint();
   return transform;
@@ -64,6 +66,7 @@ void check_annotated(const caffe::TransformationParameter& transform,
   const auto refuse = [&](const auto&... why) { bad_input("layer ", quoted(layer), ": ", why...); };
   check_transform(augmentation(transform), layer);
   if (transform.has_distort_param()) check_distortion(transform.distort_param(), layer);
+  if (transform.has_noise_param()) check_noise(transform.noise_param(), layer);
   if (transform.has_expand_param()) {
     const RangeCheck check{layer, "transform_param.expand_param"};
     check("prob", transform.expand_param().prob(), 0, 1);
@@ -111,7 +114,8 @@ AnnotatedWriter::AnnotatedWriter(const caffe::TransformationParameter& transform
                  ops::stream_of(options.layer.c_str()), options.layer),
       key_{transform.random_seed() >= 0 ? static_cast<std::uint64_t>(transform.random_seed()) : options.seed,
            ops::stream_of((options.layer + " boxes").c_str()), 0},
-      sizes_key_{key_.seed, ops::stream_of((options.layer + " sizes").c_str()), 0} {
+      sizes_key_{key_.seed, ops::stream_of((options.layer + " sizes").c_str()), 0},
+      noise_key_{key_.seed, ops::stream_of((options.layer + " noise").c_str()), 0} {
   check_annotated(transform, annotations, options.layer);
   if (annotations.has_label_map_file() && options.objects)
     labels_ = labels_of(annotations.label_map_file(), options.layer);
@@ -192,7 +196,9 @@ Record AnnotatedWriter::pixels(const Record& record, const Steps& steps) const {
   result.width = steps.width();
   result.interleaved = true;
   if (record.bytes == nullptr)
-    bad_input("the record holds float_data: only 8-bit images are cut, expanded, resized and distorted");
+    bad_input(
+        "the record holds float_data: only 8-bit images are cut, expanded, resized and distorted, or "
+        "changed by noise_param");
   if (record.channels != 3 && steps.distortion.needs_colours())
     bad_input("the image has ", record.channels,
               " channels; hue, saturation and random order of distort_param need 3 (force_color)");
@@ -277,8 +283,14 @@ void AnnotatedWriter::write_fixed_rows(const std::vector<ObjectBox>& objects, co
 void AnnotatedWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
   const Steps steps = plan(record, item);
   Record changed;
-  if (steps.changes_pixels()) changed = pixels(record, steps);
-  const Record& result = steps.changes_pixels() ? changed : record;
+  const bool noisy = has_noise(transform_.noise_param());
+  if (noisy || steps.changes_pixels()) changed = pixels(record, steps);
+  if (noisy) {
+    ItemDraws draws(noise_key_, item);
+    add_noise(transform_.noise_param(), draws, changed.image);
+    changed.show_image();
+  }
+  const Record& result = noisy || steps.changes_pixels() ? changed : record;
   dispatch_float(place.dtype, "a data layer", [&]<class T>() {
     augmenter_.apply(result, item, place.layout, static_cast<T*>(place.outputs[0]));
   });

@@ -14,6 +14,7 @@
 #include "banyan/base/text.hpp"
 #include "banyan/io/atomic_file.hpp"
 #include "data/augment_rows.hpp"
+#include "data/noise.hpp"
 
 namespace banyan::data {
 
@@ -32,7 +33,9 @@ constexpr std::pair<const char*, const char*> kReasons[] = {
     {"emit_constraint", "it chooses among the boxes of an image, which only AnnotatedData reads; remove it"},
     {"expand_param",
      "only AnnotatedData puts images on a larger canvas; pad adds a border of zeros before a crop"},
-    {"noise_param", "distort_param and lighting_noise change colours"},
+    {"noise_param",
+     "only Data, ImageData and AnnotatedData change images by it; distort_param and lighting_noise change "
+     "colours in layers that have them"},
     {"num_labels", "image_data_param.label_dim says how many labels a line of a list has"},
     {"rand_crop_test", "tests cut the centre, so that they can be repeated"},
     {"resize_param",
@@ -104,21 +107,13 @@ bool has_default(const google::protobuf::Message& settings, const google::protob
   return written == absent;
 }
 
-bool has_only_defaults(const caffe::NoiseParameter& noise) {
-  std::vector<const google::protobuf::FieldDescriptor*> fields;
-  caffe::NoiseParameter::GetReflection()->ListFields(noise, &fields);
-  return std::all_of(fields.begin(), fields.end(), [&](const auto* field) {
-    return field->message_type() == nullptr && has_default(noise, *field);
-  });
-}
-
 }  // namespace
 
 bool changes_nothing(const caffe::TransformationParameter& settings,
                      const google::protobuf::FieldDescriptor& field) {
   if (field.name() == "forward_packing") return true;  // NVIDIA's hint; the net chooses the order in memory
   if (field.name() == "expand_param") return settings.expand_param().prob() == 0;
-  if (field.name() == "noise_param") return has_only_defaults(settings.noise_param());
+  if (field.name() == "noise_param") return !has_noise(settings.noise_param());
   // Without interpolation_algo_down and _up images are resized linearly, not by these fields' defaults.
   if (field.is_repeated() || field.message_type() != nullptr || field.name().starts_with("interpolation_"))
     return false;

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
 #include "banyan/base/error.hpp"
 #include "banyan/base/text.hpp"
 #include "data/distortion.hpp"
+#include "data/pixel_view.hpp"
 #include "data/range_check.hpp"
 #include "data/resampling.hpp"
 #include "data/weighted_choice.hpp"
@@ -19,13 +19,10 @@ namespace {
 
 using Resize = caffe::ResizeParameter;
 
-/// Coordinate `at` of [0, length) or beyond it, where a border repeats the image: mirrored (without its last
-/// line) or its nearest pixel.
+/// Coordinate `at` of [0, length) or beyond it, where a border repeats the image: mirrored or its nearest
+/// pixel.
 int inside(int at, int length, Resize::Pad_mode border) {
-  if (border == Resize::REPEAT_NEAREST || length == 1) return std::clamp(at, 0, length - 1);
-  const int period = 2 * (length - 1);
-  const int phase = std::abs(at) % period;
-  return std::min(phase, period - phase);
+  return border == Resize::REPEAT_NEAREST ? std::clamp(at, 0, length - 1) : mirrored_inside(at, length);
 }
 
 }  // namespace

@@ -31,7 +31,6 @@ Handle& decompressor() {
   bad_input("damaged JPEG image: ", problem);
 }
 
-constexpr int kQuality = 95;
 constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
 /// A few damaged bytes can claim any size. With Huffman codes a block of 64 pixels takes a bit at least. With
 /// arithmetic coding a plain image takes some 200 bytes whatever its size: those are read up to kFewPixels.
@@ -100,15 +99,15 @@ void decode_jpeg(const std::uint8_t* bytes, std::size_t size, ColorMode mode, Im
   if (gray && image.channels == 3) gray_from_bgr(image);
 }
 
-std::vector<std::uint8_t> encode_jpeg(const Image& image) {
+std::vector<std::uint8_t> encode_jpeg(const Image& image, const JpegSettings& settings) {
   const Handle handle(tjInitCompress());
   if (!handle) runtime_failure("cannot start libjpeg-turbo: ", tjGetErrorStr2(nullptr));
   const bool gray = image.channels == 1;
   unsigned char* out = nullptr;
   unsigned long size = 0;
-  const int failed =
-      tjCompress2(handle.get(), image.pixels.data(), image.width, 0, image.height,
-                  gray ? TJPF_GRAY : TJPF_BGR, &out, &size, gray ? TJSAMP_GRAY : TJSAMP_420, kQuality, 0);
+  const int failed = tjCompress2(handle.get(), image.pixels.data(), image.width, 0, image.height,
+                                 gray ? TJPF_GRAY : TJPF_BGR, &out, &size, gray ? TJSAMP_GRAY : TJSAMP_420,
+                                 settings.quality, settings.accurate ? TJFLAG_ACCURATEDCT : 0);
   const std::unique_ptr<unsigned char, void (*)(unsigned char*)> owner(out, tjFree);
   if (failed != 0) runtime_failure("cannot encode a JPEG image: ", tjGetErrorStr2(handle.get()));
   return {out, out + size};

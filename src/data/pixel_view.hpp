@@ -1,9 +1,11 @@
 // Parts of images, mirrored or not, in the memory of the whole. Internal to the room.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 #include "banyan/data/image_codec.hpp"
 #include "banyan/tensor/tensor.hpp"
@@ -45,6 +47,14 @@ inline Image image_of(const PixelView& view) {
     for (int x = 0; x < view.width; ++x)
       for (int c = 0; c < view.channels; ++c) image.pixels.push_back(view.at(c, y, x));
   return image;
+}
+
+/// Coordinate `at` of [0, length) or beyond it, where the image is mirrored without its last line.
+inline int mirrored_inside(int at, int length) {
+  if (length == 1) return 0;
+  const int period = 2 * (length - 1);
+  const int phase = std::abs(at) % period;
+  return std::min(phase, period - phase);
 }
 
 /// What each of a channel's bytes becomes: factor * byte + shift.

@@ -10,6 +10,7 @@
 #include "banyan/data/augmenter.hpp"
 #include "data/distortion.hpp"
 #include "data/image_resize.hpp"
+#include "data/noise.hpp"
 #include "data/resampling.hpp"
 
 namespace banyan::data {
@@ -27,6 +28,7 @@ caffe::TransformationParameter without_parts(caffe::TransformationParameter sett
   settings.clear_original_min_scale();
   settings.clear_is_flow();
   settings.clear_distort_param();
+  settings.clear_noise_param();
   settings.clear_lighting_noise();
   settings.clear_img_rand_resize_lower();
   settings.clear_img_rand_resize_upper();
@@ -377,6 +379,7 @@ void check_part_transform(const caffe::TransformationParameter& settings, const 
   check_random_parts(settings, layer);
   check_resizes(settings.resize_param(), layer);
   if (settings.has_distort_param()) check_distortion(settings.distort_param(), layer);
+  if (settings.has_noise_param()) check_noise(settings.noise_param(), layer);
   if (!(settings.lighting_noise() >= 0 && std::isfinite(settings.lighting_noise())))
     bad_input("layer ", quoted(layer), ": transform_param.lighting_noise must not be negative, but is ",
               settings.lighting_noise());
@@ -402,6 +405,8 @@ PartWriter::PartWriter(const caffe::TransformationParameter& settings, bool rand
     : augmenter_(without_parts(settings), random, seed, stream, layer),
       parts_(settings),
       distortion_(settings.distort_param()),
+      noise_(settings.noise_param()),
+      noisy_(has_noise(noise_)),
       distorts_(random && settings.has_distort_param()),
       random_(random),
       flow_(settings.is_flow()),
@@ -411,7 +416,8 @@ PartWriter::PartWriter(const caffe::TransformationParameter& settings, bool rand
       resizes_(settings.resize_param()),
       key_{settings.random_seed() >= 0 ? static_cast<std::uint64_t>(settings.random_seed()) : seed, stream,
            0},
-      resize_key_{key_.seed, ops::stream_of((layer + " resize").c_str()), 0} {
+      resize_key_{key_.seed, ops::stream_of((layer + " resize").c_str()), 0},
+      noise_key_{key_.seed, ops::stream_of((layer + " noise").c_str()), 0} {
   check_part_transform(settings, layer);
   if (parts_.scales()) augmenter_.cut_mean(crop_, layer);
 }
@@ -440,12 +446,19 @@ std::vector<Shape> PartWriter::shapes(const Record& record, std::uint64_t item) 
 
 void PartWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
   const auto [resize, how] = resize_of(item);
-  if (resize == nullptr) return write_after(record, item, place);
+  if (resize == nullptr && !noisy_) return write_after(record, item, place);
   if (record.bytes == nullptr)
-    bad_input("the record holds float_data: only 8-bit images are resized by resize_param");
+    bad_input("the record holds float_data: only 8-bit images are ",
+              resize != nullptr ? "resized by resize_param" : "changed by noise_param");
   Record result;
   result.image = cut(record, {0, 0, record.height, record.width});
-  resize_and_pad(*resize, resized(*resize, record.height, record.width), how, result.image, result.scratch);
+  if (resize != nullptr)
+    resize_and_pad(*resize, resized(*resize, record.height, record.width), how, result.image, result.scratch);
+  if (noisy_) {
+    ItemDraws draws(noise_key_, item);
+    change_colours(draws, result.image);
+    add_noise(noise_, draws, result.image);
+  }
   result.show_image();
   result.label = record.label;
   result.labels = record.labels;
@@ -463,9 +476,24 @@ std::vector<Shape> PartWriter::shapes_after(const Record& record, std::uint64_t 
   return augmenter_.shapes(part, item);
 }
 
+void PartWriter::change_colours(ItemDraws& draws, Image& image) const {
+  if (distorts_) {
+    const Distortion distortion = draw_distortion(distortion_, draws);
+    if (image.channels != 3 && distortion.needs_colours())
+      bad_input("the image has ", image.channels,
+                " channels; hue, saturation and random order of distort_param need 3 (force_color)");
+    distort(distortion, image);
+  }
+  if (lighting_ > 0) {
+    if (image.channels != 3)
+      bad_input("the image has ", image.channels, " channels; lighting_noise needs 3 (force_color)");
+    add_light(draw_lighting(lighting_, draws), image);
+  }
+}
+
 void PartWriter::write_after(const Record& record, std::uint64_t item, const ItemPlace& place) const {
-  if (!cuts() && !distorts_ && !flow_ && !third_flow_ && lighting_ == 0)
-    return augmenter_.write(record, item, place);
+  const bool colours = (distorts_ || lighting_ > 0) && !noisy_;  // noise follows them
+  if (!cuts() && !colours && !flow_ && !third_flow_) return augmenter_.write(record, item, place);
   if (record.bytes == nullptr)
     bad_input(
         "the record holds float_data: only 8-bit images are cut to random parts, change colours or are flow");
@@ -480,18 +508,7 @@ void PartWriter::write_after(const Record& record, std::uint64_t item, const Ite
   Record part;
   part.image = cut(record, box);
   if (cuts()) parts_.resize(part.image, part.scratch);
-  if (distorts_) {
-    const Distortion distortion = draw_distortion(distortion_, draws);
-    if (record.channels != 3 && distortion.needs_colours())
-      bad_input("the image has ", record.channels,
-                " channels; hue, saturation and random order of distort_param need 3 (force_color)");
-    distort(distortion, part.image);
-  }
-  if (lighting_ > 0) {
-    if (record.channels != 3)
-      bad_input("the image has ", record.channels, " channels; lighting_noise needs 3 (force_color)");
-    add_light(draw_lighting(lighting_, draws), part.image);
-  }
+  if (colours) change_colours(draws, part.image);
   part.channels = record.channels;
   part.height = part.image.height;
   part.width = part.image.width;

@@ -297,13 +297,34 @@ TEST_F(AnnotatedData, SeveralDevicesTogetherAreOneAndAnyPositionIsRepeated) {
       "mirror: true expand_param { prob: 0.5 max_expand_ratio: 2 } resize_param { height: 12 width: 16 "
       "interp_mode: LINEAR interp_mode: AREA } distort_param { brightness_prob: 0.5 brightness_delta: 32 "
       "hue_prob: 0.5 hue_delta: 18 saturation_prob: 0.5 saturation_lower: 0.5 saturation_upper: 1.5 "
-      "contrast_prob: 0.5 contrast_lower: 0.5 contrast_upper: 1.5 random_order_prob: 0.5 }";
+      "contrast_prob: 0.5 contrast_lower: 0.5 contrast_upper: 1.5 random_order_prob: 0.5 } noise_param { "
+      "prob: 0.5 clahe: true saltpepper: true "
+      "saltpepper_param { fraction: 0.1 value: 255 } }";
   const auto settings = [&](int batch) {
     return text(batch, kSamplers, transform, "shuffle: true threads: 2");
   };
   const Items one = serve(settings(12), 1, 3);
   for (const int devices : {2, 3}) EXPECT_EQ(serve(settings(12 / devices), devices, 3), one) << devices;
   EXPECT_EQ(serve(settings(12), 1, 1, 24), Items(one.begin() + 24, one.end()));
+}
+
+TEST_F(AnnotatedData, NoiseFollowsTheResizeAndPrecedesTheMean) {
+  put({annotated(4, 4, {{2, 0, 4, 4}})});
+  // Two columns, of which the dark one erodes the bright one.
+  const std::string changes =
+      "resize_param { height: 2 width: 2 interp_mode: AREA } mean_value: 50 noise_param { ";
+  const auto pixels = [&](const std::string& noise) {
+    Replica replica(text(1, "", changes + noise));
+    replica.step();
+    EXPECT_EQ(rows_of(replica), (Rows{{0, 1, 10, 0.5, 0, 1, 1, 1}}));
+    return replica.values(0);
+  };
+  constexpr double kDark = kBackground - 50, kBright = kObject - 50;
+  EXPECT_EQ(pixels("prob: 1 }"), (std::vector<double>{kDark, kBright, kDark, kBright, kDark, kBright, kDark,
+                                                      kBright, kDark, kBright, kDark, kBright}));
+  EXPECT_THAT(pixels("erode: true }"), Each(kDark));
+  EXPECT_THAT(pixels("decolorize: true prob: 1 erode: true inverse: true }"), Each(255 - kBackground - 50));
+  EXPECT_EQ(pixels("prob: 1 }"), pixels("prob: 0 erode: true }"));
 }
 
 TEST_F(AnnotatedData, ADeviceWithoutItemsHasAnEmptyTable) {
@@ -343,8 +364,8 @@ TEST_F(AnnotatedData, LabelMapsAndTypesOfAnnotations) {
 
 TEST_F(AnnotatedData, RefusesWhatDoesNotFit) {
   put({annotated(4, 4, {{0, 0, 2, 2}}), annotated(6, 6, {}, true, 1)});
-  EXPECT_THAT(refusal(text(1, "", "noise_param { prob: 1 }")),
-              HasSubstr("layer \"a\": transform_param.noise_param is not supported"));
+  EXPECT_THAT(refusal(text(1, "", "noise_param { prob: 2 }")),
+              HasSubstr("layer \"a\": transform_param.noise_param.prob must be in [0, 1], not 2"));
   EXPECT_THAT(refusal(text(1, "", "resize_param { height: 4 }")),
               HasSubstr("resize_param.width must be in [1"));
   EXPECT_THAT(refusal(text(1, "", "resize_param { height: 4 width: 4 height_scale: 2 }")),
@@ -380,6 +401,7 @@ TEST_F(AnnotatedData, RefusesWhatDoesNotFit) {
   put({datum});
   Replica(text(1)).step();
   EXPECT_THAT(refusal(text(1, "", "resize_param { height: 4 width: 4 }")), HasSubstr("float_data"));
+  EXPECT_THAT(refusal(text(1, "", "noise_param { erode: true }")), HasSubstr("float_data"));
   LmdbWriter writer(path("db"), true);
   writer.put("0", raw_datum(1, 1, 1, reinterpret_cast<const std::uint8_t*>("x"), 3));
   writer.close();

@@ -282,7 +282,7 @@ TEST(Augmenter, TakesWhatIsWithoutEffect) {
   augmenter(
       "forward_packing: NHWC use_gpu_transform: true vertical_stretch_lower: 1 crop_h: 0 num_labels: 0 "
       "bgr2rgb: false multi_scale: false noise_param { } expand_param { prob: 0 }");
-  augmenter("noise_param { prob: 0 hist_eq: false }");
+  augmenter("noise_param { prob: 0 hist_eq: false jpeg: -1 saltpepper_param { value: 1 } }");
   for (const char* settings :
        {"vertical_stretch_lower: 0.9", "num_labels: 2", "bgr2rgb: true", "eigs: 0",
         "noise_param { hist_eq: true }", "expand_param { prob: 0.1 }", "interpolation_algo_up: INTER_CUBIC"})
@@ -293,6 +293,7 @@ TEST(Augmenter, SaysWhatTakesThePlaceOfOtherLayersSettings) {
   const std::pair<const char*, const char*> cases[] = {
       {"emit_constraint { }", "emit_constraint is not supported: it chooses among the boxes"},
       {"expand_param { prob: 0.5 }", "expand_param is not supported: only AnnotatedData"},
+      {"noise_param { erode: true }", "noise_param is not supported: only Data, ImageData and AnnotatedData"},
       {"resize_param { }", "resize_param is not supported: only Data, ImageData and AnnotatedData"},
       {"scale_factors: 2", "scale_factors is not supported: only ImageSegData"},
       {"stride: 2", "stride is not supported: only SegData"},

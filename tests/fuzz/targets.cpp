@@ -443,7 +443,9 @@ data::AnnotatedWriter annotated_writer() {
   caffe::TransformationParameter transform;
   io::parse_text(
       "mirror: true mean_value: 104 resize_param { height: 10 width: 10 interp_mode: LINEAR "
-      "interp_mode: AREA } distort_param { brightness_prob: 0.5 brightness_delta: 32 } "
+      "interp_mode: AREA } distort_param { brightness_prob: 0.5 brightness_delta: 32 } noise_param { prob: "
+      "0.5 gauss_blur: true hist_eq: true "
+      "clahe: true jpeg: 30 erode: true saltpepper: true saltpepper_param { fraction: 0.1 value: 9 } } "
       "emit_constraint { emit_type: CENTER }",
       "seed", transform);
   caffe::AnnotatedDataParameter annotations;

@@ -31,7 +31,7 @@ std::string refused(const std::string& name) {
 }
 
 /// What nothing can be said of but that it is not supported.
-const std::set<std::string> kRefused = {"NoiseParameter", "SaltPepperParameter", "MiningHardParameter"};
+const std::set<std::string> kRefused = {"MiningHardParameter"};
 /// Settings of types of layers that are not here, values, and settings without effect.
 const std::set<std::string> kOther = {"BlobProto",
                                       "MemoryOptimizationParameter",

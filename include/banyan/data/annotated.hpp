@@ -22,9 +22,9 @@ void check_annotated(const caffe::TransformationParameter& transform,
 /// Outputs: pixels C x H x W and, if wanted, the table of objects with rows (item of the batch, label,
 /// instance, xmin, ymin, xmax, ymax, difficult), the boxes as fractions of the result; with yolo_data_type: 1
 /// 1 x 300 x 5 for each item in place of the table (class from 0, centre, size), zeros after the last. The
-/// image is distorted, expanded, cut to a random one of the parts that the batch samplers found, resized, and
-/// then changed as by the Augmenter. An item's draws depend only on (seed, layer, item number), which of
-/// several resize_param its batch takes on the batch's first item.
+/// image is distorted, expanded, cut to a random one of the parts that the batch samplers found, resized,
+/// changed by noise_param, and then as by the Augmenter. An item's draws depend only on (seed, layer, item
+/// number), which of several resize_param its batch takes on the batch's first item.
 class AnnotatedWriter : public ItemWriter {
  public:
   struct Options {
@@ -62,8 +62,8 @@ class AnnotatedWriter : public ItemWriter {
   caffe::AnnotatedDataParameter annotations_;
   Options options_;
   Augmenter augmenter_;
-  ops::RandomKey key_, sizes_key_;       // of items, of batches
-  std::optional<std::set<int>> labels_;  // of label_map_file
+  ops::RandomKey key_, sizes_key_, noise_key_;  // of items, of batches, of items
+  std::optional<std::set<int>> labels_;         // of label_map_file
 };
 
 }  // namespace banyan::data

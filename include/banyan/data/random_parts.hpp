@@ -91,7 +91,8 @@ void check_random_parts(const caffe::TransformationParameter& settings, const st
 void check_part_transform(const caffe::TransformationParameter& settings, const std::string& layer);
 
 /// An Augmenter whose images are first resized as resize_param says, then cut by RandomParts and distorted in
-/// their colours (SSD's distort_param, AlexNet's lighting_noise), both in training only; with is_flow the
+/// their colours (SSD's distort_param, AlexNet's lighting_noise), both in training only; SSD's noise_param
+/// comes before the cut, and colours are then distorted before it; with is_flow the
 /// even channels v of mirrored images become 255 - v, with Intel's flow the third one does. With NVIDIA's
 /// random sizes the middle of a mean image, as large as the part, is subtracted from it.
 class PartWriter : public ItemWriter {
@@ -107,6 +108,8 @@ class PartWriter : public ItemWriter {
   /// What is drawn for an item: nullptr: no resize.
   std::pair<const Resize*, Resize::Interp_mode> resize_of(std::uint64_t item) const;
   std::vector<Shape> shapes_after(const Record& record, std::uint64_t item) const;
+  /// distort_param and lighting_noise.
+  void change_colours(ItemDraws& draws, Image& image) const;
   void write_after(const Record& record, std::uint64_t item, const ItemPlace& place) const;
   /// Sign of the channels of a mirrored image.
   bool turns(std::size_t channel) const { return flow_ ? channel % 2 == 0 : channel == 2; }
@@ -115,13 +118,14 @@ class PartWriter : public ItemWriter {
   Augmenter augmenter_;
   RandomParts parts_;
   caffe::DistortionParameter distortion_;
-  bool distorts_, random_;
+  caffe::NoiseParameter noise_;
+  bool noisy_, distorts_, random_;
   bool flow_;        ///< every second channel changes its sign
   bool third_flow_;  ///< the third does
   float lighting_;
   int crop_;
   google::protobuf::RepeatedPtrField<Resize> resizes_;  ///< of several each image takes one
-  ops::RandomKey key_, resize_key_;
+  ops::RandomKey key_, resize_key_, noise_key_;
 };
 
 }  // namespace banyan::data
