@@ -861,7 +861,7 @@ const std::vector<Command>& commands() {
        run_check},
       {{"convert", "IN OUT", "weights to and from .safetensors and .npz, nets to .onnx", 1, 2,
         tools::file({".caffemodel", ".caffemodel.h5", ".safetensors", ".npz", ".onnx"}),
-        "With --model=DEPLOY and --weights=FILE it takes only OUT.onnx."},
+        "OUT.onnx needs --model=DEPLOY; --weights=FILE may take the place of IN there."},
        run_convert},
       {{"doctor",
         "",

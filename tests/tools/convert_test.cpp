@@ -181,16 +181,41 @@ TEST_F(Convert, ToOnnx) {
   for (const auto& node : model.graph().node()) nodes.push_back(node.op_type());
   EXPECT_THAT(nodes, ElementsAre("Conv", "BatchNormalization", "Relu"));
   EXPECT_EQ(model.graph().name(), "small");
+  EXPECT_THAT(result.output, HasSubstr("Wrote the net \"small\" to net.onnx"));
   expect_bad_input("trainer convert --weights=net.caffemodel a.onnx", "--model is missing");
-  expect_bad_input("trainer convert --model=net.prototxt a.onnx", "--weights is missing");
+  expect_bad_input("trainer convert net.caffemodel a.onnx", "--model is missing");
+  expect_bad_input("trainer convert --model=net.prototxt a.onnx",
+                   "the weights of the net are missing: convert IN a.onnx, or --weights=IN");
   expect_bad_input("trainer convert net.onnx a.npz", "ONNX files can be written, not read");
+  expect_bad_input("trainer convert net.onnx a.onnx --model=net.prototxt",
+                   "ONNX files can be written, not read");
   expect_bad_input("trainer convert --model=net.prototxt --weights=net.caffemodel net.npz a.onnx",
-                   "ONNX takes its weights from --weights");
+                   "the weights are given twice: by \"net.npz\" and by --weights");
   write("spp.prototxt",
         std::string(kNet) +
             "layer { name: 'm' type: 'SPP' bottom: 'conv' top: 'm' spp_param { pyramid_height: 2 } }");
   expect_bad_input("trainer convert --model=spp.prototxt --weights=net.caffemodel a.onnx",
                    "layer \"m\" (SPP) cannot become ONNX");
+}
+
+/// The same files, whichever way the weights are given.
+TEST_F(Convert, ToOnnxFromAFile) {
+  expect_done("trainer convert --model=net.prototxt --weights=net.caffemodel net.onnx");
+  expect_done("trainer convert net.caffemodel net.safetensors");
+  for (const std::string from : {"net.caffemodel", "net.safetensors"}) {
+    expect_done("trainer convert " + from + " again.onnx --overwrite --model=net.prototxt");
+    EXPECT_EQ(read("again.onnx"), read("net.onnx")) << from;
+  }
+  write("map", "conv/0 conv/0\nconv/1 conv/1\nbn/0 bn/0\nbn/1 bn/1\nbn/2 bn/2\n");
+  expect_done("trainer convert net.safetensors mapped.onnx --model=net.prototxt --map=map");
+  EXPECT_EQ(read("mapped.onnx"), read("net.onnx"));
+  expect_bad_input("trainer convert net.caffemodel a.onnx --model=net.prototxt --map=map",
+                   "--map is for arrays");
+  std::string net = kNet;
+  net.erase(0, net.find('\n'));
+  write("unnamed.prototxt", net);
+  const Result result = run("trainer convert net.caffemodel unnamed.onnx --model=unnamed.prototxt");
+  EXPECT_THAT(result.output, HasSubstr("Wrote the net to unnamed.onnx"));
 }
 
 TEST_F(Convert, RefusesWrongArgumentsAndFiles) {

@@ -92,14 +92,14 @@ struct CheckReport {
 CheckReport check_files(const CheckOptions& options);
 
 struct ConvertOptions {
-  std::string from, to;  ///< their kinds are those of their endings; `from` is empty for .onnx
+  std::string from, to;  ///< their kinds are those of their endings; `from` may be empty for .onnx
   std::string map;       ///< file with the blobs' names in `from` (io/array_names.hpp); empty: none
   io::NameStyle names = io::NameStyle::index;  ///< of arrays written
   bool overwrite = false;                      ///< replace `to`
   ModelOptions model;                          ///< its `model` may be empty, but for .onnx
 };
 /// Weights between .caffemodel, .caffemodel.h5, .safetensors and .npz; with a model, their names and shapes
-/// must be those of the net. A net with its weights to .onnx. Throws bad_input.
+/// must be those of the net. A net with its weights, `from` or the model's, to .onnx. Throws bad_input.
 void convert_files(const ConvertOptions& options);
 
 struct TopologyOptions {

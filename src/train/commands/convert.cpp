@@ -33,6 +33,10 @@ FileKind kind_of(const std::string& path) {
 
 bool is_model(FileKind kind) { return kind == FileKind::caffemodel || kind == FileKind::h5; }
 
+[[noreturn]] void refuse_onnx(const std::string& path) {
+  bad_input(quoted(path), ": ONNX files can be written, not read");
+}
+
 io::NamedArrays read_arrays(const std::string& path, FileKind kind) {
   return kind == FileKind::npz ? io::read_npz(path) : io::read_safetensors(path);
 }
@@ -70,14 +74,20 @@ void write_model(const ConvertOptions& options, FileKind kind, const io::ModelWe
 void export_net(const ConvertOptions& options) {
   if (options.model.model.empty())
     bad_input("--model is missing: the deploy net whose weights go to ", quoted(options.to));
-  if (options.model.weights.empty()) bad_input("--weights is missing: the .caffemodel of the net");
-  if (!options.from.empty())
-    bad_input("ONNX takes its weights from --weights; found the file ", quoted(options.from), " too");
+  if (options.from.empty() && options.model.weights.empty())
+    bad_input("the weights of the net are missing: convert IN ", options.to, ", or --weights=IN");
+  if (!options.from.empty() && !options.model.weights.empty())
+    bad_input("the weights are given twice: by ", quoted(options.from),
+              " and by --weights; give one of them");
+  if (!options.from.empty() && kind_of(options.from) == FileKind::onnx) refuse_onnx(options.from);
   ModelOptions model_options = options.model;
   model_options.fold = false;
   Model model(model_options);
+  if (!options.from.empty())
+    load_weights(model.net(), read_model(options, kind_of(options.from)), options.from);
   onnx::write_net(model.net(), options.to);
-  LOG(INFO) << "Wrote " << model.net().name() << " to " << options.to;
+  const std::string& name = model.net().name();
+  LOG(INFO) << "Wrote the net " << (name.empty() ? "" : quoted(name) + " ") << "to " << options.to;
 }
 
 }  // namespace
@@ -90,14 +100,15 @@ void convert_files(const ConvertOptions& options) {
     bad_input(quoted(options.to), " is a folder; expected the name of a file");
   if (!options.overwrite && std::filesystem::exists(options.to))
     bad_input(quoted(options.to), " exists; remove it, or pass --overwrite");
-  const bool takes_map = is_model(to) && !options.from.empty() && !is_model(kind_of(options.from));
-  if (!options.map.empty() && !takes_map) bad_input("--map is for arrays that become a .caffemodel");
+  const bool of_arrays = !options.from.empty() && !is_model(kind_of(options.from));
+  if (!options.map.empty() && !(of_arrays && (is_model(to) || to == FileKind::onnx)))
+    bad_input("--map is for arrays that become a .caffemodel or ONNX");
   if (to == FileKind::onnx) {
     export_net(options);
     return;
   }
   const FileKind from = kind_of(options.from);
-  if (from == FileKind::onnx) bad_input(quoted(options.from), ": ONNX files can be written, not read");
+  if (from == FileKind::onnx) refuse_onnx(options.from);
   if (!options.model.weights.empty())
     bad_input("--weights is for ONNX; the weights are ", quoted(options.from));
   io::ModelWeights weights = read_model(options, from);
