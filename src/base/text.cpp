@@ -59,6 +59,15 @@ bool is_likely_mistake(const std::string& word, const std::string& meant) {
          (may_be_near(word.size(), meant.size()) && edit_distance(word, meant) <= likely_mistakes(letters));
 }
 
+/// Among so many names, another word of three letters is near one of them by chance.
+constexpr std::size_t kManyNames = 32;
+
+/// The same letters, two of which have changed places?
+bool is_swap(const std::string& word, const std::string& meant) {
+  return edit_distance(word, meant) == 1 &&
+         std::is_permutation(word.begin(), word.end(), meant.begin(), meant.end());
+}
+
 /// Mistakes in the first letter are rare, and `SELU` is not `ELU`. It may be lost, as in copying, or have
 /// changed places with the second one.
 bool begin_alike(const std::string& name, const std::string& meant) {
@@ -67,14 +76,15 @@ bool begin_alike(const std::string& name, const std::string& meant) {
   return swapped || (name.size() >= 4 && meant.compare(1, std::string::npos, name) == 0);
 }
 
-/// Can the name be a typo of the one that is meant?
-bool is_typo(std::string_view name, const std::string& meant) {
+/// Can the name be a typo of the one that is meant, which is one of `many`?
+bool is_typo(std::string_view name, const std::string& meant, bool many) {
   if (digits_of(name) != digits_of(meant)) return false;
   const std::vector<std::string> words = words_of(name), meant_words = words_of(meant);
   const std::string all = join(words, ""), meant_all = join(meant_words, "");
   if (all.empty() || meant_all.empty()) return false;
   if (all == meant_all) return true;
   if (!begin_alike(all, meant_all) || !is_likely_mistake(all, meant_all)) return false;
+  if (many && std::max(all.size(), meant_all.size()) <= 3 && !is_swap(all, meant_all)) return false;
   if (words.size() != meant_words.size()) return true;
   for (std::size_t i = 0; i < words.size(); ++i)
     if (!is_likely_mistake(words[i], meant_words[i])) return false;
@@ -122,7 +132,7 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
   const std::string_view head = name.substr(0, 100);
   std::vector<std::string> likely;
   for (const std::string& candidate : candidates)
-    if (is_typo(head, candidate)) likely.push_back(candidate);
+    if (is_typo(head, candidate, candidates.size() > kManyNames)) likely.push_back(candidate);
   return likely.empty() ? "" : nearest_first(name, std::move(likely)).front();
 }
 

@@ -92,6 +92,18 @@ TEST(NearestName, AnotherWordIsNoTypo) {
   EXPECT_EQ(nearest_name("triangular", {"inv", "plateau"}), "");
 }
 
+/// Of a few values one is meant; among the types of layers one of three letters is near almost any other.
+TEST(NearestName, OfThreeLettersAmongManyNamesIsNoTypo) {
+  std::vector<std::string> names = {"AVE", "BN", "Data", "Exp", "Log", "LRN", "MIL"};
+  EXPECT_EQ(nearest_name("AVG", names), "AVE");
+  for (int i = 0; i < 30; ++i) names.push_back("Other" + std::string(static_cast<std::size_t>(i), 'x'));
+  for (const char* other : {"AVG", "Bin", "Lag", "Min", "Mul"})
+    EXPECT_EQ(nearest_name(other, names), "") << other;
+  EXPECT_EQ(nearest_name("Lrn", names), "LRN");
+  EXPECT_EQ(nearest_name("Epx", names), "Exp");
+  EXPECT_EQ(nearest_name("Dta", names), "Data");
+}
+
 TEST(NearestName, MakesAPhrase) {
   EXPECT_EQ(did_you_mean("pad_heigth", {"pad_height", "stride"}), " (did you mean \"pad_height\"?)");
   EXPECT_EQ(did_you_mean("zzz", {"pad_height"}), "");

@@ -69,8 +69,8 @@ TEST(OtherTypes, OfOtherNamesHaveTheReasonOfTheirSiblings) {
 }
 
 TEST(OtherTypes, OnlyTyposAreTakenForOtherTypes) {
-  for (const char* type :
-       {"Depooling", "JSDLoss", "KernelLoss", "MultiROIPooling", "PageData", "SequenceAccuracy"})
+  for (const char* type : {"Bin", "Depooling", "JSDLoss", "KernelLoss", "Mul", "MultiROIPooling", "PageData",
+                           "SequenceAccuracy"})
     EXPECT_THAT(refusal(type), AllOf(HasSubstr("has the unknown type"), Not(HasSubstr("did you mean"))))
         << type;
   EXPECT_THAT(refusal("InnerProdct"), HasSubstr("did you mean \"InnerProduct\"?"));
