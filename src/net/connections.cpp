@@ -147,10 +147,19 @@ std::string range_text(int minimum, int maximum) {
   return cat(minimum, " to ", maximum);
 }
 
+/// A layer without blobs whose parameters are another's (extreme learning machines).
+std::string about_namesake(const caffe::LayerParameter& layer) {
+  if (layer.type() != "Transpose" || layer.bottom_size() + layer.top_size() > 0 || layer.param_size() == 0)
+    return "";
+  return "; that of a branch for extreme learning machines, which transposes the weights of another layer, "
+         "is "
+         "not here";
+}
+
 void check_range(const caffe::LayerParameter& layer, const char* what, int found, int minimum, int maximum) {
   if (found >= minimum && (maximum < 0 || found <= maximum)) return;
   bad_input(described(layer), " takes ", range_text(minimum, maximum), " ", what,
-            minimum == 1 && maximum == 1 ? "" : "s", ", found ", found);
+            minimum == 1 && maximum == 1 ? "" : "s", ", found ", found, about_namesake(layer));
 }
 
 }  // namespace

@@ -138,6 +138,12 @@ TEST(CheckArity, SaysWhatTheLayerTakes) {
                 check_arity(layer, {1, -1, 1, -1, true}, 1);
               }),
               HasSubstr("takes as many tops as bottoms, found 2 bottoms and 1 tops"));
+  caffe::LayerParameter transpose;
+  transpose.set_type("Transpose");
+  const auto complaint = [&] { return message_of([&] { check_arity(transpose, {1, 1, 1, 1}, 0); }); };
+  EXPECT_THAT(complaint(), testing::EndsWith("takes 1 bottom, found 0"));
+  transpose.add_param()->set_name("shared");
+  EXPECT_THAT(complaint(), HasSubstr("found 0; that of a branch for extreme learning machines"));
 }
 
 GraphLayer node(std::vector<int> inputs, std::vector<int> outputs, bool learns, bool weighted = false) {
