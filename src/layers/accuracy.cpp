@@ -20,6 +20,7 @@ class AccuracyLayer : public Layer {
                .backward_reads_outputs = false,
                .repeatable = false,
                .differentiable_inputs = 0,
+               .label_input = 1,
                .shares = options.net_phase == Phase::train && options.devices > 1 ? 2 : 0,
                .meets = options.net_phase == Phase::train ? Meets::forward : Meets::never}) {}
 

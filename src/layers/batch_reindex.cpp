@@ -12,7 +12,10 @@ class BatchReindexLayer : public Layer {
  public:
   BatchReindexLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options,
-              {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false, .differentiable_inputs = 1}) {}
+              {.arity = {2, 2, 1, 1},
+               .backward_reads_outputs = false,
+               .differentiable_inputs = 1,
+               .label_input = 1}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     Shape shape = inputs[0]->shape;

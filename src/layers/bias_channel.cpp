@@ -18,7 +18,8 @@ class BiasChannelLayer : public Layer {
               {.arity = {2, 2, 1, 1},
                .backward_reads_inputs = false,
                .backward_reads_outputs = false,
-               .differentiable_inputs = 1}) {}
+               .differentiable_inputs = 1,
+               .label_input = 1}) {}
 
   void read_settings() override {
     const auto& s = settings();

@@ -26,6 +26,7 @@ class LossOfCenters : public LossLayer {
                    .backward_reads_inputs = true,
                    .backward_reads_outputs = false,
                    .differentiable_inputs = 1,
+                   .label_input = 1,
                    .meets = Meets::forward}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

@@ -17,6 +17,7 @@ class ClassDistancesLossLayer : public LossLayer {
                   {.arity = {2, most_inputs, 1, 2},
                    .backward_reads_outputs = false,
                    .differentiable_inputs = 1,
+                   .label_input = 1,
                    .meets = Meets::forward}) {
     traits_.shares = 2;
   }

@@ -15,6 +15,7 @@ class ClassLossLayer : public LossLayer {
                   {.arity = {2, 2, 1, 1},
                    .backward_reads_outputs = false,
                    .differentiable_inputs = 1,
+                   .label_input = 1,
                    .meets = Meets::forward}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

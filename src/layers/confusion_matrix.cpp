@@ -25,6 +25,7 @@ class ConfusionMatrixLayer : public Layer {
                .backward_reads_outputs = false,
                .repeatable = false,
                .differentiable_inputs = 0,
+               .label_input = 1,
                .shares = options.net_phase == Phase::train && options.devices > 1 ? 1 : 0}) {
     if (options.net_phase == Phase::train && parameter.top_size() == 1) traits_.meets = Meets::forward;
   }

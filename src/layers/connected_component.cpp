@@ -19,7 +19,8 @@ class ConnectedComponentLayer : public Layer {
               {.by_sample = true,
                .backward_reads_inputs = false,
                .backward_reads_outputs = false,
-               .differentiable_inputs = 0}) {}
+               .differentiable_inputs = 0,
+               .label_input = 0}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     set_output(*outputs[0], image_shape(*inputs[0]));

@@ -22,6 +22,7 @@ class ContrastiveLossLayer : public LossLayer {
                   {.arity = {3, 4, 1, 1},
                    .backward_reads_outputs = false,
                    .differentiable_inputs = 2,
+                   .label_input = 2,
                    .meets = Meets::forward}),
         margin_{parameter.contrastive_loss_param().margin(),
                 parameter.contrastive_loss_param().legacy_version()} {

@@ -146,7 +146,9 @@ class CTCGreedyDecoderLayer : public CtcDecodingLayer {
 class LabelsequenceAccuracyLayer : public CtcDecodingLayer {
  public:
   LabelsequenceAccuracyLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : CtcDecodingLayer(parameter, options, {2, 2, 1, 1}) {}
+      : CtcDecodingLayer(parameter, options, {2, 2, 1, 1}) {
+    traits_.label_input = 1;
+  }
 
   void read_settings() override {
     refuse_shares();

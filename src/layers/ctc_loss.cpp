@@ -28,7 +28,8 @@ class AnyCtcLossLayer : public LossLayer {
       : LossLayer(parameter, options,
                   {.arity = {least_inputs, most_inputs, 1, 1},
                    .backward_reads_outputs = false,
-                   .differentiable_inputs = 1}) {}
+                   .differentiable_inputs = 1,
+                   .label_input = parameter.bottom_size() - 1}) {}
 
   void read_settings() override {
     const auto& loss = parameter_.loss_param();

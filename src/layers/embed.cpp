@@ -11,7 +11,8 @@ namespace {
 class EmbedLayer : public Layer {
  public:
   EmbedLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : Layer(parameter, options, {.backward_reads_outputs = false, .differentiable_inputs = 0}) {}
+      : Layer(parameter, options,
+              {.backward_reads_outputs = false, .differentiable_inputs = 0, .label_input = 0}) {}
 
   void read_settings() override {
     const auto& settings = parameter_.embed_param();

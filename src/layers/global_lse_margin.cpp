@@ -24,9 +24,12 @@ namespace {
 class GlobalLSEMarginLayer : public WholeBatchLossLayer {
  public:
   GlobalLSEMarginLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : WholeBatchLossLayer(
-            parameter, options,
-            {.arity = {2, 3, 1, 2}, .in_place = true, .backward_reads_outputs = false, .constant_input = 1}) {
+      : WholeBatchLossLayer(parameter, options,
+                            {.arity = {2, 3, 1, 2},
+                             .in_place = true,
+                             .backward_reads_outputs = false,
+                             .constant_input = 1,
+                             .label_input = 1}) {
     traits_.loss = false;
     traits_.shares = 0;
     if (options.phase != Phase::train) traits_.meets = Meets::never;

@@ -13,9 +13,11 @@ namespace {
 class HashingLossLayer : public WholeBatchLossLayer {
  public:
   HashingLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : WholeBatchLossLayer(
-            parameter, options,
-            {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false, .differentiable_inputs = 1}) {
+      : WholeBatchLossLayer(parameter, options,
+                            {.arity = {2, 2, 1, 1},
+                             .backward_reads_outputs = false,
+                             .differentiable_inputs = 1,
+                             .label_input = 1}) {
     how_.margin = parameter_.hashing_loss_param().bi_margin();
     how_.tradeoff = parameter_.hashing_loss_param().tradeoff();
   }

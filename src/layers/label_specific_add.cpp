@@ -20,6 +20,7 @@ class LabelSpecificAddLayer : public Layer {
                .backward_reads_inputs = false,
                .backward_reads_outputs = false,
                .differentiable_inputs = 1,
+               .label_input = 1,
                .differentiable_outputs = 1}) {}
 
   void read_settings() override {

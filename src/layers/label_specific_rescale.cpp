@@ -21,6 +21,7 @@ class LabelSpecificRescaleLayer : public Layer {
                .in_place = true,
                .backward_reads_outputs = false,
                .differentiable_inputs = 1,
+               .label_input = 1,
                .differentiable_outputs = 1}) {}
 
   void read_settings() override {

@@ -80,6 +80,7 @@ class MalisLossLayer : public LossLayer {
                    .backward_reads_inputs = false,
                    .backward_reads_outputs = false,
                    .differentiable_inputs = 1,
+                   .label_input = 2,
                    .meets = Meets::forward}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {

@@ -28,6 +28,7 @@ class MarginInnerProductLayer : public Layer {
       : Layer(parameter, options,
               {.arity = {2, 2, 1, 2},
                .differentiable_inputs = 1,
+               .label_input = 1,
                .differentiable_outputs = 1,
                .overwrites_gradients = true}),
         any_length_(parameter.type() == "LargeMarginInnerProduct"),

@@ -24,7 +24,8 @@ class MatchingLayer : public WholeBatchLossLayer {
                             {.arity = {2, 2, 1, outputs},
                              .backward_reads_inputs = false,
                              .backward_reads_outputs = false,
-                             .differentiable_inputs = 1}) {
+                             .differentiable_inputs = 1,
+                             .label_input = 1}) {
     traits_.loss = false;
     traits_.shares = 0;
     learns_ = options.phase == Phase::train && has_rate(0);

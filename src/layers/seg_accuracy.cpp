@@ -24,6 +24,7 @@ class SegAccuracyLayer : public Layer {
                .backward_reads_outputs = false,
                .repeatable = false,
                .differentiable_inputs = 0,
+               .label_input = 1,
                .meets = options.net_phase == Phase::train ? Meets::forward : Meets::never}) {}
 
   void read_settings() override {

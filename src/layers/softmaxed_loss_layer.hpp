@@ -12,7 +12,8 @@ class SoftmaxedLossLayer : public LossLayer {
  public:
   SoftmaxedLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options, int most_inputs,
                      bool takes_class_weights = false)
-      : LossLayer(parameter, options, {.arity = {2, most_inputs, 1, 2}, .differentiable_inputs = 1},
+      : LossLayer(parameter, options,
+                  {.arity = {2, most_inputs, 1, 2}, .differentiable_inputs = 1, .label_input = 1},
                   takes_class_weights) {}
 
   void read_settings() override {

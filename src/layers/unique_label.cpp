@@ -14,8 +14,10 @@ class UniqueLabelLayer : public Layer {
  public:
   UniqueLabelLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
       : Layer(parameter, options,
-              {.backward_reads_inputs = false, .backward_reads_outputs = false, .differentiable_inputs = 0}) {
-  }
+              {.backward_reads_inputs = false,
+               .backward_reads_outputs = false,
+               .differentiable_inputs = 0,
+               .label_input = 0}) {}
 
   void read_settings() override {
     const auto& s = parameter_.unique_label_param();

@@ -16,9 +16,11 @@ namespace banyan {
 class WeighedSamplesLossLayer : public WholeBatchLossLayer {
  public:
   WeighedSamplesLossLayer(const caffe::LayerParameter& parameter, const LayerOptions& options)
-      : WholeBatchLossLayer(
-            parameter, options,
-            {.arity = {2, 2, 1, 1}, .backward_reads_outputs = false, .differentiable_inputs = 1}) {}
+      : WholeBatchLossLayer(parameter, options,
+                            {.arity = {2, 2, 1, 1},
+                             .backward_reads_outputs = false,
+                             .differentiable_inputs = 1,
+                             .label_input = 1}) {}
 
   void reshape(const Blobs& inputs, const Blobs& outputs) override {
     require_label_each(inputs);

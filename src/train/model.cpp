@@ -6,7 +6,6 @@
 #include <optional>
 #include <set>
 
-#include "banyan/base/contains.hpp"
 #include "banyan/base/error.hpp"
 #include "banyan/base/log.hpp"
 #include "banyan/base/text.hpp"
@@ -26,30 +25,12 @@
 #include "banyan/train/device_choice.hpp"
 #include "banyan/train/log_lines.hpp"
 #include "banyan/train/solver_nets.hpp"
+#include "train/made_up_labels.hpp"
 #include "train/missing_data.hpp"
 
 namespace banyan {
 
 namespace {
-
-/// Is the blob only read where no gradient flows: by losses and accuracies as their labels? Of layers in
-/// Python nobody knows; theirs may be labels.
-bool is_label(const caffe::NetParameter& net, const std::string& blob) {
-  bool label = false;
-  for (const auto& layer : net.layer()) {
-    if (!contains(layer.bottom(), blob)) continue;
-    try {
-      const std::unique_ptr<Layer> reader = make_layer(layer, {});
-      const LayerTraits& traits = reader->traits();
-      const bool says = traits.arity.max_outputs != 0 && reader->type() != "Python";
-      for (int i = 0; i < layer.bottom_size(); ++i)
-        if (layer.bottom(i) == blob && says && traits.differentiable(i)) return false;
-      label = true;
-    } catch (const Error&) {  // the net's complaint, if it has this layer in its phase
-    }
-  }
-  return label;
-}
 
 /// What the source would refuse is not hidden by the data that stands in for it.
 void warn_of_refusal(const caffe::LayerParameter& layer) {
@@ -236,7 +217,7 @@ std::vector<caffe::LayerParameter> made_up_layers(const caffe::NetParameter& net
     if (row.empty() || shape.axes() != 2 || shape[1] != static_cast<std::int64_t>(row.size())) {
       const bool table = makes_table(source) || source.type() == "EvalData";
       const float label = table ? -1.0f : 0.0f;  // a row of -1 is empty
-      add_constant(top, shape, k == 0 && !is_label(net, top) ? 0.5f : label, layers[0]);
+      add_constant(top, shape, k == 0 && !is_read_as_label(net, top) ? 0.5f : label, layers[0]);
       continue;
     }
     caffe::LayerParameter joined = like;

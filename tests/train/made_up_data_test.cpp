@@ -30,9 +30,60 @@ TEST(MadeUpData, IsZeroWhereNoGradientFlows) {
   EXPECT_EQ(made_up("layer { type: 'Python' name: 'p' bottom: 'b' } layer { type: 'Accuracy'" + loss), 0);
   EXPECT_EQ(made_up("layer { name: 'e' type: 'Embed' bottom: 'b' }"), 0);
   EXPECT_EQ(made_up("layer { type: 'EuclideanLoss'" + loss), 0.5F);
-  EXPECT_EQ(made_up("layer { type: 'Eltwise'" + loss + "layer { type: 'SoftmaxWithLoss'" + loss), 0.5F);
+  EXPECT_EQ(made_up("layer { type: 'Eltwise'" + loss), 0.5F);
   EXPECT_EQ(made_up(silence), 0);
   EXPECT_EQ(made_up(""), 0.5F);
+}
+
+/// Whoever reads the blob besides.
+TEST(MadeUpData, IsZeroWhereNumbersOfClassesAreRead) {
+  const std::string beside = "layer { name: 'r' type: 'Reduction' bottom: 'b' top: 'sum' } ";
+  for (const char* reader :
+       {"SoftmaxWithLoss' bottom: 'x' bottom: 'b'", "Accuracy' bottom: 'x' bottom: 'b'",
+        "HingeLoss' bottom: 'x' bottom: 'b'", "CTCLoss' bottom: 'x' bottom: 'm' bottom: 'b'",
+        "ContrastiveLoss' bottom: 'x' bottom: 'm' bottom: 'b'", "Embed' bottom: 'b'",
+        "SegAccuracy' bottom: 'x' bottom: 'b'", "CenterLoss' bottom: 'x' bottom: 'b'",
+        "LabelSpecificAdd' bottom: 'x' bottom: 'b'"})
+    EXPECT_EQ(made_up(beside + "layer { name: 'l' type: '" + reader + " top: 'y' }"), 0) << reader;
+  // Targets, or images, of which a net makes what it compares with them.
+  for (const char* reader :
+       {"SigmoidCrossEntropyLoss' bottom: 'x' bottom: 'b'",
+        "SoftmaxCrossEntropyLoss' bottom: 'x' bottom: 'b'", "PriorBox' bottom: 'x' bottom: 'b'",
+        "Crop' bottom: 'x' bottom: 'b'", "SoftmaxWithLoss' bottom: 'b' bottom: 'x'"})
+    EXPECT_EQ(made_up(beside + "layer { name: 'l' type: '" + reader + " top: 'y' }"), 0.5F) << reader;
+}
+
+/// Labels of several tasks in one blob, images of labels in another size.
+TEST(MadeUpData, IsZeroWhereLayersMakeLabelsOfIt) {
+  const std::string losses =
+      "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'part' } "
+      "layer { name: 'm' type: 'SoftmaxWithLoss' bottom: 'x' bottom: 'other' } "
+      "layer { name: 'p' type: 'Python' bottom: 'b' bottom: 'part' top: 'shown' } ";
+  for (const char* moves :
+       {"Slice' bottom: 'b' top: 'part' top: 'other'", "Split' bottom: 'b' top: 'part' top: 'more'",
+        "Reshape' bottom: 'b' top: 'part'", "Flatten' bottom: 'b' top: 'part'",
+        "Concat' bottom: 'b' bottom: 'c' top: 'part'", "Crop' bottom: 'b' bottom: 'c' top: 'part'",
+        "Permute' bottom: 'b' top: 'part'", "Interp' bottom: 'b' top: 'part'",
+        "Tile' bottom: 'b' top: 'part'", "Resize' bottom: 'b' top: 'part'",
+        "Filter' bottom: 'c' bottom: 'b' bottom: 'd' top: 'no' top: 'part'",
+        "Power' bottom: 'b' top: 'b' } layer { name: 's' type: 'Slice' bottom: 'b' top: 'part' top: 'more'"})
+    EXPECT_EQ(made_up(losses + "layer { name: 'v' type: '" + moves + " }"), 0) << moves;
+  const std::string silence = "layer { name: 's' type: 'Silence' bottom: 'part' } ",
+                    slice = "layer { name: 'v' type: 'Slice' bottom: 'b' top: 'part' top: 'other' } ";
+  EXPECT_EQ(made_up(slice + silence), 0);
+  EXPECT_EQ(made_up(slice), 0.5F);
+  EXPECT_EQ(made_up(slice + "layer { name: 'l' type: 'EuclideanLoss' bottom: 'x' bottom: 'part' } "), 0.5F);
+  // Of images a net may make labels too, by layers that have no gradient.
+  EXPECT_EQ(
+      made_up("layer { name: 'c' type: 'Convolution' bottom: 'b' top: 'c' } layer { name: 'a' type: 'ArgMax' "
+              "bottom: 'c' top: 'part' } layer { name: 'q' type: 'Python' bottom: 'c' top: 'other' } " +
+              losses),
+      0.5F);
+  EXPECT_EQ(
+      made_up("layer { name: 'f' type: 'Filter' bottom: 'b' bottom: 'c' bottom: 'd' top: 'no' top: 'part' } "
+              "layer { name: 'c' type: 'Convolution' bottom: 'no' top: 'c' } " +
+              losses),
+      0.5F);
 }
 
 TEST(MadeUpData, TopsWithoutAShapeHaveTheEntriesOfTheFirstThatHasOne) {

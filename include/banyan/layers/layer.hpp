@@ -120,6 +120,7 @@ struct LayerTraits {
   bool one_sweep = false;  ///< recompute() costs no more than reading the input and writing the output
   int differentiable_inputs = -1;   ///< gradients can flow only to the first this many; -1: all
   int constant_input = -1;          ///< nor to this one; -1: there is none
+  int label_input = -1;             ///< this one holds numbers of classes or rows: integers; -1: none does
   int differentiable_outputs = -1;  ///< and only from the first this many; -1: all
   /// This many leading outputs are the device's shares of global values: those of all replicas are summed for
   /// display (losses, training accuracy).
