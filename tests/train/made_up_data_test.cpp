@@ -81,7 +81,7 @@ TEST(MadeUpData, IsZeroWhereLayersMakeLabelsOfIt) {
       0.5F);
   EXPECT_EQ(
       made_up("layer { name: 'f' type: 'Filter' bottom: 'b' bottom: 'c' bottom: 'd' top: 'no' top: 'part' } "
-              "layer { name: 'c' type: 'Convolution' bottom: 'no' top: 'c' } " +
+              "layer { name: 'k' type: 'Convolution' bottom: 'no' top: 'k' } " +
               losses),
       0.5F);
 }
