@@ -466,6 +466,19 @@ TEST(Activations, FollowTheirFormulas) {
               1e-15);
 }
 
+/// A layer that compares scores with labels (those that have no inputs of their own in these tests) says so.
+TEST(EveryLayer, SaysWhichInputHoldsLabels) {
+  for (const AnyBatch& tested : every_layer()) {
+    SCOPED_TRACE(tested.text);
+    const std::unique_ptr<Layer> layer = make_layer(layer_from_text(tested.text), {});
+    const LayerTraits& traits = layer->traits();
+    EXPECT_TRUE(traits.label_input < 0 || !traits.differentiable(traits.label_input));
+    const bool with_labels = traits.differentiable_inputs >= 0 && traits.arity.min_inputs == 2 &&
+                             layer_info(layer->type()).inputs.empty();
+    EXPECT_TRUE(!with_labels || traits.label_input == 1);
+  }
+}
+
 TEST(EveryLayer, TakesAnyBatchSizeIncludingNone) {
   for (const AnyBatch& tested : every_layer()) {
     for (const DType dtype : {DType::f64, DType::f32}) {
