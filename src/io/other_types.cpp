@@ -16,110 +16,6 @@
 namespace banyan::io {
 namespace {
 
-constexpr const char* kLmdb = "convert the data to LMDB (convert_imageset) and read it with Data";
-constexpr const char* kMatlab = "Banyan reads and writes no files of MATLAB";
-constexpr const char* kOneNet =
-    "it divides a net among machines; remove it: here every device holds the whole net";
-constexpr const char* kUndescribed =
-    "no description says what it computes; only a layer written in C++ (docs/new_layer.md) can take its "
-    "place";
-constexpr const char* kYoloLoss = "SSD's MultiBoxLoss trains such detectors";
-
-constexpr std::array kOthers{
-    OtherType{"AdaptiveBiasChannel", "DeepLab",
-              "its bias is searched for per image; BiasChannel adds one that the file gives"},
-    OtherType{"ApplyDeformation", "U-Net's Caffe",
-              "deform images and labels beforehand and read them with HDF5Data"},
-    OtherType{
-        "BoxFeatures", "branches for instance segmentation",
-        "it repeats an image's scores for each detected box, 0 outside of it; no operator makes as many "
-        "maps as there are boxes"},
-    OtherType{"CTCDecoder", "a branch for reading text",
-              "it searches several paths, or names a class for each time step; CTCGreedyDecoder gives the "
-              "labels of "
-              "the best path, of scores with time steps x sequences x classes"},
-    OtherType{"ConvLSTM", "branches for videos",
-              "no operator has convolutions inside of a recurrent layer; LSTM takes vectors, as InnerProduct "
-              "or a global Pooling makes of maps"},
-    OtherType{"CreateDeformation", "U-Net's Caffe",
-              "deform images and labels beforehand and read them with HDF5Data"},
-    OtherType{
-        "DeformConv", "branches of Caffe",
-        "DeformableConvolution takes its offsets as a second input; write a Convolution that makes them"},
-    OtherType{
-        "DomainTransform", "DeepLab",
-        "its filter passes over one pixel after the other, for which there is no operator; train without "
-        "it and refine the outputs afterwards"},
-    OtherType{"DomainTransformForwardOnly", "DeepLab",
-              "it refines finished scores; run it on the net's outputs afterwards"},
-    OtherType{"DriveData", "VPGNet",
-              "it makes maps of labels from records of its own; make them beforehand and read images and "
-              "maps with HDF5Data"},
-    OtherType{"Hotspot", "caffe-windows",
-              "it draws maps of points from their coordinates; draw them beforehand and read them with "
-              "HDF5Data"},
-    OtherType{"ImResize", "OpenPose", "Interp enlarges maps"},
-    OtherType{"ImageSegUniformSizeData", "caffe-public",
-              "ImageSegData reads pairs of images; new_height and new_width, or a crop, give all of them one "
-              "size"},
-    OtherType{"InterClass", "sphereface-plus",
-              "it moves the rows of another layer's weights apart, for which there is no loss; without it "
-              "MarginInnerProduct trains as SphereFace does"},
-    OtherType{"LS", "a branch for extreme learning machines",
-              "it solves least squares for all weights at once, which is no training by gradients; an "
-              "InnerProduct with EuclideanLoss comes to the same solution"},
-    OtherType{"LSTM_2D", "caffe-public",
-              "no operator goes over rows and columns of maps; LSTM goes along one axis"},
-    OtherType{"MOE", "BVLC's opencl branch",
-              "it holds whole nets as experts; write them as layers, weighted by a Softmax with Scale and "
-              "Eltwise"},
-    OtherType{"MTCNNData", "branches for MTCNN",
-              "prepare labels, boxes and landmarks beforehand and read them with HDF5Data"},
-    OtherType{"MTCNNEuclideanLoss", "branches for MTCNN", "EuclideanLoss of the samples that Filter chooses"},
-    OtherType{"MatRead", "DeepLab", kMatlab},
-    OtherType{"MnActivation", "Intel's Caffe", kOneNet},
-    OtherType{"MnParamGradCompress", "Intel's Caffe",
-              "it compresses gradients between machines; remove it: here they are exchanged as they are"},
-    OtherType{"Module", "a Faster R-CNN with feature pyramids",
-              "it loads programs of its own; AnchorTarget, Proposal and ProposalTarget do the same for one "
-              "map, and BoxGroupOutput makes regions of several"},
-    OtherType{"MultiBoxFocalLoss", "branches of SSD",
-              "MultiBoxLoss with mining_type: MAX_NEGATIVE chooses hard examples"},
-    OtherType{"Nms", "OpenPose",
-              "it looks for peaks in finished maps; do so on the net's outputs afterwards"},
-    OtherType{"Noise", "BVLC's opencl branch and caffe-windows",
-              "a DummyData layer with a gaussian data_filler, added by Eltwise, is noise"},
-    OtherType{
-        "OPData", "OpenPose",
-        "it mixes several sets of records, on backgrounds of another; CPMData reads one set, of people with "
-        "the joints of COCO or MPI"},
-    OtherType{
-        "PerClassAccuracy", "branches of Caffe",
-        "they disagree about what it shows, and so do versions of one of them; a second top of Accuracy "
-        "shows the accuracy of each class"},
-    OtherType{"RBMInnerProduct", "branches for Boltzmann machines",
-              "they are not trained by the gradient of a loss; an autoencoder of InnerProduct, Sigmoid and "
-              "SigmoidCrossEntropyLoss is"},
-    OtherType{"RemoteData", "Intel's Caffe",
-              "it asks another machine for its data; every machine reads its own here, as with Data"},
-    OtherType{
-        "SibData", "yjxiong's Caffe",
-        "no description says which records it puts together; Data reads the same LMDB record by record"},
-    OtherType{"TransformSoftmaxLoss", "a branch of Caffe", kUndescribed},
-    OtherType{"UnPooling", "ParseNet", "Unpooling with a mask, or with unpool: FIXED"},
-    OtherType{"VolumeData", "C3D", kLmdb},
-    OtherType{
-        "WarpCTC", "branches for reading text",
-        "no description says how it reads labels; WarpCTCLoss, CtcLoss and CTCLoss compute CTC, each with "
-        "its branch's form of the labels"},
-    OtherType{"WassersteinLoss", "branches of Caffe", kUndescribed},
-    OtherType{
-        "WeightedEuclideanLoss", "branches of Caffe",
-        "branches disagree about what its weights multiply and what it divides by; EuclideanLoss of both "
-        "blobs, each multiplied by the roots of the weights (Power with power: 0.5, Eltwise with "
-        "operation: PROD), weighs the squares"},
-};
-
 /// `CamelCase` and `V1_CASE` become `v1case`.
 std::string without_case(std::string_view type) {
   std::string plain;
@@ -148,18 +44,17 @@ bool is_loss(std::string_view type) {
 
 }  // namespace
 
-std::span<const OtherType> other_types() { return kOthers; }
-
 std::string about_other_type(const std::string& type) {
-  const auto* const found = std::find_if(kOthers.begin(), kOthers.end(),
-                                         [&](const OtherType& other) { return type == other.type; });
-  if (found == kOthers.end()) return "";
+  const std::span<const OtherType> others = other_types();
+  const auto found =
+      std::find_if(others.begin(), others.end(), [&](const OtherType& other) { return type == other.type; });
+  if (found == others.end()) return "";
   return cat("has the type ", quoted(type), " of ", found->whose,
              ", which Banyan does not have: ", found->advice);
 }
 
 std::string namesake_of_v1_type(const std::string& type) {
-  for (const OtherType& other : kOthers)
+  for (const OtherType& other : other_types())
     if (without_case(type) == without_case(other.type)) return "";
   const auto* names = caffe::V1LayerParameter::LayerType_descriptor();
   const auto is_known = [&](const auto& matches) {
@@ -176,7 +71,7 @@ std::string namesake_of_v1_type(const std::string& type) {
 }
 
 std::string about_other_v1_type(const std::string& type) {
-  for (const OtherType& other : kOthers)
+  for (const OtherType& other : other_types())
     if (without_case(type) == without_case(other.type)) return about_other_type(other.type);
   const std::string known = namesake_of_v1_type(type);
   if (known.empty()) return "";

@@ -402,6 +402,7 @@ const char* name_here(const std::string& type) {
                                                          {"HoleConvolution", "Convolution"},
                                                          {"InnerProductAll", "InnerProduct"},
                                                          {"PriorBoxClustered", "PriorBox"},
+                                                         {"ReLURecover", "ReLU"},
                                                          {"SVRLoss", "L1Loss"},
                                                          {"VoxelSoftmax", "Softmax"},
                                                          {"VoxelSoftmaxLoss", "SoftmaxWithLoss"}};
@@ -423,7 +424,8 @@ using Become = void (*)(caffe::LayerParameter&);
 Become other_form(const caffe::LayerParameter& layer) {
   const std::string& type = layer.type();
   if (type == "ReLU6" && layer.relu_param().negative_slope() == 0) return become_clip;
-  if (type == "Norm" || type == "L2Normalize" || type == "Normalization") return become_normalize;
+  if (type == "Norm" || type == "L2Normalize" || type == "L2Normalization" || type == "Normalization")
+    return become_normalize;
   if (type == "Normalize" && layer.softmax_param().has_normalize_type() && !layer.has_normalize_param() &&
       !layer.has_norm_param())
     return become_later_normalize;

@@ -17,9 +17,11 @@ DataLayer::Settings DataLayer::settings() const {
                                      "and build again, or convert ",
                                      banyan::quoted(from.source()), " to LMDB"));
   if (from.has_mining_hard_param())
-    refuse("data_param.mining_hard_param",
-           "is not supported: no description says how yjxiong's branch chooses records; remove it, or let "
-           "thresh_ratio of a SoftmaxWithLoss choose hard samples");
+    refuse(
+        "data_param.mining_hard_param",
+        "is not supported: it names a list of `key label number`, of which yjxiong's branch reads as many "
+        "records of each class; write an LMDB that holds as many of each and remove it, or weigh the classes "
+        "by class_weighting of a SoftmaxWithLoss (weight_by_label_freqs: true)");
   if (from.has_side())
     refuse("data_param.side",
            "is not supported: it is the length of the grid of YOLO's labels; AnnotatedData reads boxes, from "

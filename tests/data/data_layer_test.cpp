@@ -261,7 +261,7 @@ TEST_F(DataLayer, BadSettingsAreNamed) {
               HasSubstr("data_param.source is missing; input_param is a setting of layers of type Input"));
   const std::string data = "name: 'd' type: 'Data' top: 'x' data_param { source: 'y' batch_size: 2 ";
   EXPECT_THAT(message(data + "mining_hard_param { } }"),
-              HasSubstr("mining_hard_param is not supported: no description says how"));
+              HasSubstr("mining_hard_param is not supported: it names a list of `key label number`"));
   EXPECT_THAT(message(data + "side: 7 }"), HasSubstr("side is not supported: it is the length of the grid"));
   EXPECT_THAT(message("name: 'd' type: 'ImageData' top: 'x' top: 'y' image_data_param { source: 'y' "
                       "dataset_share_per_node: 0.5 }"),

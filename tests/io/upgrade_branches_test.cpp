@@ -60,22 +60,27 @@ TEST(UpgradeDepth, MessagesOfTheSecondC3dAreThoseOfTheFirst) {
 
 TEST(UpgradeBranchTypes, BecomeLayersThatComputeTheSame) {
   expect_same(
-      upgraded("layer { name: 'six' type: 'ReLU6' bottom: 'x' top: 'x' relu_param { engine: CUDNN } }\n"
-               "layer { name: 'up' type: 'CuDNNDeconvolution' bottom: 'x' top: 'up' convolution_param { "
-               "num_output: 2 kernel_size: 4 stride: 2 } }\n"
-               "layer { name: 'n' type: 'Norm' bottom: 'up' top: 'n' }\n"
-               "layer { name: 'l' type: 'L2Normalize' bottom: 'n' top: 'l' }\n"
-               "layer { name: 'k' type: 'Normalization' bottom: 'n' top: 'k' }\n"
-               "layer { name: 'twice' type: 'Eltwise' bottom: 'l' top: 'twice' eltwise_param { coeff: 2 } }\n"
-               "layer { name: 'same' type: 'Eltwise' bottom: 'twice' top: 'same' eltwise_param { operation: "
-               "MAX } }\n"
-               "layer { name: 'mat' type: 'MatWrite' bottom: 'same' mat_write_param { prefix: 'p' } }"),
+      upgraded(
+          "layer { name: 'six' type: 'ReLU6' bottom: 'x' top: 'x' relu_param { engine: CUDNN } }\n"
+          "layer { name: 'up' type: 'CuDNNDeconvolution' bottom: 'x' top: 'up' convolution_param { "
+          "num_output: 2 kernel_size: 4 stride: 2 } }\n"
+          "layer { name: 'n' type: 'Norm' bottom: 'up' top: 'n' }\n"
+          "layer { name: 'l' type: 'L2Normalize' bottom: 'n' top: 'l' }\n"
+          "layer { name: 'k' type: 'Normalization' bottom: 'n' top: 'k' }\n"
+          "layer { name: 'j' type: 'L2Normalization' bottom: 'n' top: 'j' }\n"
+          "layer { name: 'r' type: 'ReLURecover' bottom: 'j' top: 'r' relu_param { negative_slope: 0.1 } }\n"
+          "layer { name: 'twice' type: 'Eltwise' bottom: 'l' top: 'twice' eltwise_param { coeff: 2 } }\n"
+          "layer { name: 'same' type: 'Eltwise' bottom: 'twice' top: 'same' eltwise_param { operation: "
+          "MAX } }\n"
+          "layer { name: 'mat' type: 'MatWrite' bottom: 'same' mat_write_param { prefix: 'p' } }"),
       "layer { name: 'six' type: 'Clip' bottom: 'x' top: 'x' clip_param { min: 0 max: 6 } }\n"
       "layer { name: 'up' type: 'Deconvolution' bottom: 'x' top: 'up' convolution_param { num_output: 2 "
       "kernel_size: 4 stride: 2 } }\n"
       "layer { name: 'n' type: 'Normalize' bottom: 'up' top: 'n' normalize_param { } }\n"
       "layer { name: 'l' type: 'Normalize' bottom: 'n' top: 'l' }\n"
       "layer { name: 'k' type: 'Normalize' bottom: 'n' top: 'k' }\n"
+      "layer { name: 'j' type: 'Normalize' bottom: 'n' top: 'j' }\n"
+      "layer { name: 'r' type: 'ReLU' bottom: 'j' top: 'r' relu_param { negative_slope: 0.1 } }\n"
       "layer { name: 'twice' type: 'Power' bottom: 'l' top: 'twice' power_param { scale: 2 } }\n"
       "layer { name: 'same' type: 'Power' bottom: 'twice' top: 'same' power_param { scale: 1 } }\n"
       "layer { name: 'mat' type: 'Silence' bottom: 'same' }");

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
+#include <set>
+#include <sstream>
 
 #include "banyan/base/error.hpp"
 #include "banyan/io/prototxt.hpp"
+#include "banyan/io/upgrade.hpp"
 #include "banyan/layers/layer.hpp"
 
 namespace banyan {
@@ -36,6 +40,40 @@ TEST(OtherTypes, AreInOrderAndNoneOfThemIsHere) {
   EXPECT_EQ(std::adjacent_find(types.begin(), types.end()), types.end());
   for (const std::string& known : registered_layer_types())
     EXPECT_FALSE(std::binary_search(types.begin(), types.end(), known)) << known << " is here";
+}
+
+TEST(OtherTypes, HaveAnOwnerAndAReason) {
+  for (const io::OtherType& other : io::other_types()) {
+    const std::string whose = other.whose, advice = other.advice;
+    EXPECT_FALSE(whose.empty()) << other.type;
+    EXPECT_GT(advice.size(), 10u) << other.type;
+    EXPECT_EQ(advice.find_first_of("|\n"), std::string::npos) << other.type;
+    EXPECT_FALSE(advice.ends_with('.')) << other.type;
+    EXPECT_FALSE(io::is_read_as_another(other.type)) << other.type;
+    EXPECT_THAT(refusal(other.type), HasSubstr(cat("of ", whose, ", which Banyan does not have: ", advice)));
+  }
+}
+
+TEST(OtherTypes, NameNoLayerThatIsNotHere) {
+  // Words with capitals within, such as GroupNorm, are types here or names of projects.
+  const std::vector<std::string> types = registered_layer_types();
+  const std::set<std::string> known(types.begin(), types.end());
+  const std::set<std::string> words{"MetaImage", "SphereFace"};
+  for (const io::OtherType& other : io::other_types()) {
+    std::istringstream text(other.advice);
+    for (std::string word; text >> word;) {
+      while (!word.empty() && std::ispunct(static_cast<unsigned char>(word.back())) != 0) word.pop_back();
+      if (word.ends_with("'s")) word.resize(word.size() - 2);
+      const bool camel =
+          word.size() > 2 && std::isupper(static_cast<unsigned char>(word[0])) != 0 &&
+          std::any_of(word.begin() + 1, word.end(), [](unsigned char c) { return std::islower(c); }) &&
+          std::any_of(word.begin() + 1, word.end(), [](unsigned char c) { return std::isupper(c); });
+      const bool other_type = std::any_of(io::other_types().begin(), io::other_types().end(),
+                                          [&](const io::OtherType& o) { return word == o.type; });
+      EXPECT_TRUE(!camel || other_type || known.contains(word) || words.contains(word))
+          << other.type << ": " << word;
+    }
+  }
 }
 
 TEST(OtherTypes, AreInTheDocuments) {
@@ -82,6 +120,10 @@ TEST(OtherTypes, OnlyTyposAreTakenForOtherTypes) {
 
 TEST(OtherTypes, ThoseOfPublicNetsSayWhatTakesTheirPlace) {
   EXPECT_THAT(refusal("Noise"), HasSubstr("a gaussian data_filler, added by Eltwise"));
+  EXPECT_THAT(refusal("HardSigmoid"), HasSubstr("and Clip from 0 to 1, compute the same"));
+  EXPECT_THAT(refusal("SimplerNMS"), HasSubstr("\"SimplerNMS\" of Intel's Caffe"));
+  EXPECT_THAT(refusal("WassersteinLoss"), HasSubstr("InfogainLoss, too, takes a matrix"));
+  EXPECT_THAT(refusal("SibData"), HasSubstr("it cuts each image sib_num times"));
   for (const char* type : {"BoxFeatures", "Hotspot", "ImageSegUniformSizeData", "LSTM_2D", "VolumeData"})
     EXPECT_THAT(refusal(type), HasSubstr("which Banyan does not have"));
 }
