@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <vector>
 
 #include "data/pixel_view.hpp"
@@ -11,7 +12,7 @@ namespace banyan::data {
 
 namespace {
 
-using Bytes = std::array<std::uint8_t, 256>;  ///< what each byte becomes
+using Table = std::array<std::uint8_t, 256>;  ///< what each byte becomes
 using Counts = std::array<int, 256>;
 
 std::uint8_t to_byte(float value) {
@@ -56,7 +57,7 @@ void limit(int most, Counts& counts) {
   for (int k = 0; k < rest; ++k) ++counts[static_cast<std::size_t>(k * step)];
 }
 
-Bytes equalizer_of_tile(const PixelView& view, const Tile& tile, int row, int column) {
+Table equalizer_of_tile(const PixelView& view, const Tile& tile, int row, int column) {
   constexpr int kMostContrast = 4;
   Counts counts{};
   for (int y = 0; y < tile.height; ++y)
@@ -65,7 +66,7 @@ Bytes equalizer_of_tile(const PixelView& view, const Tile& tile, int row, int co
                        mirrored_inside(column * tile.width + x, view.width))];
   const int pixels = tile.height * tile.width;
   limit(std::max(kMostContrast * pixels / 256, 1), counts);
-  Bytes bytes{};
+  Table bytes{};
   const float scale = 255.0F / static_cast<float>(pixels);
   int sum = 0;
   for (std::size_t v = 0; v < 256; ++v) {
@@ -94,27 +95,30 @@ void blur(Image& image) {
   constexpr int kWeights[] = {9, 29, 55, 70, 55, 29, 9};  // in parts of 256
   constexpr int kReach = 3;
   const auto channels = static_cast<std::size_t>(image.channels);
-  const auto at = [&](int y, int x) {
-    return (static_cast<std::size_t>(y) * static_cast<std::size_t>(image.width) +
-            static_cast<std::size_t>(x)) *
-           channels;
-  };
+  const std::size_t pitch = static_cast<std::size_t>(image.width) * channels;
   std::vector<int> sums(image.pixels.size());  // along rows, in parts of 256
-  for (int y = 0; y < image.height; ++y)
-    for (int x = 0; x < image.width; ++x)
-      for (int k = -kReach; k <= kReach; ++k) {
-        const std::uint8_t* const from = &image.pixels[at(y, mirrored_inside(x + k, image.width))];
-        for (std::size_t c = 0; c < channels; ++c) sums[at(y, x) + c] += kWeights[k + kReach] * from[c];
-      }
-  std::array<int, 2 * kReach + 1> rows{};
+  std::vector<std::uint8_t> row;               // with its mirrored pixels on both sides
   for (int y = 0; y < image.height; ++y) {
-    for (int k = -kReach; k <= kReach; ++k)
-      rows[static_cast<std::size_t>(k + kReach)] = mirrored_inside(y + k, image.height);
-    for (std::size_t i = 0; i < at(1, 0); ++i) {
-      int sum = 1 << 15;
-      for (std::size_t k = 0; k < rows.size(); ++k) sum += kWeights[k] * sums[at(rows[k], 0) + i];
-      image.pixels[at(y, 0) + i] = static_cast<std::uint8_t>(sum >> 16);
+    row.clear();
+    const std::uint8_t* const from = image.pixels.data() + static_cast<std::size_t>(y) * pitch;
+    for (int x = -kReach; x < image.width + kReach; ++x) {
+      const std::uint8_t* const pixel = from + mirrored_inside(x, image.width) * image.channels;
+      row.insert(row.end(), pixel, pixel + channels);
     }
+    int* const to = sums.data() + static_cast<std::size_t>(y) * pitch;
+    for (std::size_t k = 0; k < std::size(kWeights); ++k)
+      for (std::size_t i = 0; i < pitch; ++i) to[i] += kWeights[k] * row[k * channels + i];
+  }
+  std::vector<int> total(pitch);
+  for (int y = 0; y < image.height; ++y) {
+    std::fill(total.begin(), total.end(), 1 << 15);
+    for (int k = -kReach; k <= kReach; ++k) {
+      const int* const from =
+          sums.data() + static_cast<std::size_t>(mirrored_inside(y + k, image.height)) * pitch;
+      for (std::size_t i = 0; i < pitch; ++i) total[i] += kWeights[k + kReach] * from[i];
+    }
+    std::transform(total.begin(), total.end(), image.pixels.begin() + y * static_cast<std::ptrdiff_t>(pitch),
+                   [](int sum) { return static_cast<std::uint8_t>(sum >> 16); });
   }
 }
 
@@ -139,7 +143,7 @@ void equalize(Image& image) {
   while (first < 255 && counts[first] == 0) ++first;
   const int others = static_cast<int>(image.pixels.size() / channels) - counts[first];
   if (others == 0) return;
-  Bytes bytes{};
+  Table bytes{};
   const float scale = 255.0F / static_cast<float>(others);
   int sum = 0;
   for (std::size_t v = first + 1; v < 256; ++v) {
@@ -152,7 +156,7 @@ void equalize(Image& image) {
 void equalize_tiles(Image& image) {
   const PixelView view = view_of(image);
   const Tile tile(image);
-  std::array<std::array<Bytes, kTiles>, kTiles> tiles;
+  std::array<std::array<Table, kTiles>, kTiles> tiles;
   for (int row = 0; row < kTiles; ++row)
     for (int column = 0; column < kTiles; ++column)
       tiles[static_cast<std::size_t>(row)][static_cast<std::size_t>(column)] =

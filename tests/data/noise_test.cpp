@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "banyan/io/prototxt.hpp"
 #include "data/colour_spaces.hpp"
@@ -142,12 +143,22 @@ TEST(Noise, OneValueStaysOneValue) {
       }
 }
 
+/// In tiles of more than 256 pixels, each byte gets a share of what is above the limit; the values are
+/// OpenCV's.
+TEST(Noise, TilesOfOneValueStayMuchTheSame) {
+  for (const auto& [side, value, becomes] : {std::tuple{136, 93, 97}, {136, 200, 204}, {256, 93, 98}}) {
+    const Image flat{1, side, side,
+                     Pixels(static_cast<std::size_t>(side * side), static_cast<std::uint8_t>(value))};
+    EXPECT_THAT(changed("clahe: true", flat).pixels, testing::Each(becomes)) << side << " " << value;
+  }
+}
+
 TEST(Noise, SaltAndPepperLieAnywhere) {
   const std::string noise = "saltpepper: true saltpepper_param { fraction: ";
   std::map<std::size_t, int> places;
-  const int items = 400, pixels = 6 * 5;
+  const int items = 400, pixels = 2 * 15;
   for (std::uint64_t item = 0; item < items; ++item) {
-    const Image image = changed(noise + "0.1 value: 9.7 }", {3, 6, 5, Pixels(90, 50)}, item);
+    const Image image = changed(noise + "0.1 value: 9.7 }", {3, 2, 15, Pixels(90, 50)}, item);
     std::size_t count = 0;
     for (std::size_t i = 0; i < 90; i += 3) {
       if (image.pixels[i] == 50) continue;
