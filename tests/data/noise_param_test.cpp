@@ -97,7 +97,7 @@ class NoiseParamOfData : public FolderTest {
   std::string text(int batch) const {
     return "name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: '" + path("lmdb") +
            "' backend: LMDB batch_size: " + std::to_string(batch) +
-           " } transform_param { crop_size: 6 mirror: true distort_param { brightness_prob: 0.5 "
+           " } transform_param { distort_param { brightness_prob: 0.5 "
            "brightness_delta: 20 } noise_param { prob: 0.6 gauss_blur: true saltpepper: true "
            "saltpepper_param { "
            "fraction: 0.2 value: 0 } convert_to_hsv: true } }";
@@ -119,10 +119,10 @@ TEST_F(NoiseParamOfData, IsTheSameForAnyNumberOfDevicesAndAfterResuming) {
     for (Replica* replica : {&alone, &first, &second}) replica->step();
     expect_dealt(alone, {&first, &second}, 0);
     const std::vector<double> pixels = alone.values(0);
-    for (auto from = pixels.begin(); from != pixels.end(); from += 3 * 6 * 6)
-      images.emplace(from, from + 3 * 6 * 6);
+    for (auto from = pixels.begin(); from != pixels.end(); from += 3 * 8 * 9)
+      images.emplace(from, from + 3 * 8 * 9);
   }
-  EXPECT_GE(images.size(), 6U) << "one image, changed in several ways";
+  EXPECT_GE(images.size(), 4U) << "one image, changed in several ways";
   EXPECT_EQ(resumed.step(), (std::vector<int>{4, 5, 6, 7}));
   EXPECT_EQ(resumed.values(0), alone.values(0));
 }

@@ -46,7 +46,7 @@ struct Made {
   std::vector<int> sample;  ///< a dozen of them
 };
 
-/// What OpenCV 5.0's functions, one after the other as in SSD, make of picture().
+/// What the functions of OpenCV 4.10 and 5.0, one after the other as in SSD, make of picture().
 const Made kMade[] = {
     {"decolorize: true", 3, 37, 53, 624588000u, {2, 76, 189, 116, 54, 181, 228, 188, 133, 137, 194, 170}},
     {"gauss_blur: true", 3, 37, 53, 4192026159u, {20, 59, 136, 142, 116, 152, 161, 142, 130, 153, 139, 117}},
