@@ -59,6 +59,28 @@ Box jittered_part(double jitter, ItemDraws& draws) {
   return {left, top, left + width, top + height};
 }
 
+bool scales_boxes(const Resize& resize) {
+  return resize.resize_mode() == Resize::FIT_SMALL_SIZE && resize.height_scale() > 0 &&
+         resize.width_scale() > 0;
+}
+
+/// Height and width with FIT_SMALL_SIZE before they are rounded to whole pixels.
+std::pair<double, double> fitted_lengths(const Resize& resize, const PixelBox& part) {
+  const double aspect = static_cast<double>(part.width) / part.height;
+  const double height = resize.height(), width = resize.width();
+  return aspect < width / height ? std::pair{width / aspect, width} : std::pair{height, height * aspect};
+}
+
+/// Boxes in parts of an item of `height` x `width` pixels become such of width_scale x height_scale pixels.
+void count_in_scales(const Resize& resize, double height, double width, std::vector<ObjectBox>& objects) {
+  if (height < resize.height_scale() || width < resize.width_scale())
+    bad_input("height_scale ", resize.height_scale(), " and width_scale ", resize.width_scale(),
+              " of resize_param are larger than the image, which is ", height, " x ", width);
+  const double down = height / resize.height_scale(), right = width / resize.width_scale();
+  for (auto& [box, label, instance, difficult] : objects)
+    box = {box.x1 * right, box.y1 * down, box.x2 * right, box.y2 * down};
+}
+
 }  // namespace
 
 void check_annotated(const caffe::TransformationParameter& transform,
@@ -245,14 +267,19 @@ std::vector<Shape> AnnotatedWriter::shapes(const Record& record, std::uint64_t i
 }
 
 /// The objects as the item shows them.
-std::vector<ObjectBox> AnnotatedWriter::shown(const Record& result, std::vector<ObjectBox> objects,
+std::vector<ObjectBox> AnnotatedWriter::shown(const Record& result, const Steps& steps,
                                               std::uint64_t item) const {
+  std::vector<ObjectBox> objects = steps.objects;
   const ItemShape shape = augmenter_.output_shape(result);
   const auto [top, left, mirror] = augmenter_.draw(result, shape, item);
   look_through(fractions_of({top, left, shape.height, shape.width}, result.height, result.width),
                emit_constraint(), objects);
   if (mirror)
     for (ObjectBox& object : objects) object.box = mirrored(object.box);
+  if (!steps.resize || !scales_boxes(*steps.settings)) return objects;
+  const auto [height, width] = fitted_lengths(*steps.settings, steps.part);
+  count_in_scales(*steps.settings, height * shape.height / result.height, width * shape.width / result.width,
+                  objects);
   return objects;
 }
 
@@ -295,7 +322,7 @@ void AnnotatedWriter::write(const Record& record, std::uint64_t item, const Item
     augmenter_.apply(result, item, place.layout, static_cast<T*>(place.outputs[0]));
   });
   if (!options_.objects) return;
-  const std::vector<ObjectBox> objects = shown(result, steps.objects, item);
+  const std::vector<ObjectBox> objects = shown(result, steps, item);
   is_fixed() ? write_fixed_rows(objects, place) : write_rows(objects, place);
 }
 

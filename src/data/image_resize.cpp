@@ -33,8 +33,8 @@ void check_resize(const Resize& resize, const std::string& layer) {
   check("height", resize.height(), 1, kMost);
   check("width", resize.width(), 1, kMost);
   check("prob", resize.prob(), 0, 1);
-  check("height_scale", resize.height_scale(), 0, 0);
-  check("width_scale", resize.width_scale(), 0, 0);
+  check("height_scale", resize.height_scale(), 0, kMost);
+  check("width_scale", resize.width_scale(), 0, kMost);
   const auto refuse = [&](const auto&... why) {
     bad_input("layer ", quoted(layer), ": transform_param.resize_param.", why...);
   };

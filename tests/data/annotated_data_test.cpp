@@ -290,6 +290,44 @@ Items serve(const std::string& text, int devices, int steps, std::uint64_t from 
   return all;
 }
 
+/// SSD's: boxes of an image that was resized to its shorter side count in parts of another size.
+TEST_F(AnnotatedData, ScalesOfBoxesAreThoseOfAnotherImage) {
+  put({annotated(20, 50, {{5, 4, 25, 10}})});
+  const auto row = [&](const std::string& resize, const std::string& more = "") {
+    Replica replica(text(1, "", "resize_param { height: 8 width: 8 " + resize + " } " + more), 0, 1,
+                    Phase::test);
+    replica.step();
+    Rows rows = rows_of(replica);
+    return std::vector<double>(rows.at(0).begin() + 3, rows.at(0).begin() + 7);
+  };
+  const auto near = [](std::vector<double> wanted) {
+    std::vector<::testing::Matcher<double>> all;
+    for (const double value : wanted) all.push_back(::testing::DoubleNear(value, 1e-6));
+    return ::testing::ElementsAreArray(all);
+  };
+  const std::string fit = "resize_mode: FIT_SMALL_SIZE ", scales = "height_scale: 4 width_scale: 5 ";
+  // 8 x 20 pixels.
+  EXPECT_THAT(row(fit + scales), near({0.1 * 4, 0.2 * 2, 0.5 * 4, 0.5 * 2}));
+  EXPECT_THAT(row(fit + scales, "mirror: true"),
+              ::testing::AnyOf(near({0.4, 0.4, 2, 1}), near({0.5 * 4, 0.4, 0.9 * 4, 1})));
+  // Of them the middle 8: columns 6 to 13.
+  EXPECT_THAT(row(fit + scales, "crop_size: 8"), near({0, 0.4, 0.5 * 8 / 5, 1}));
+  for (const std::string& other : {fit, fit + "height_scale: 4 ", scales})
+    EXPECT_THAT(row(other), near({0.1, 0.2, 0.5, 0.5})) << other;
+  EXPECT_THAT(row("resize_mode: FIT_LARGE_SIZE_AND_PAD " + scales),
+              near({0.1, 0.25 + 0.2 * 3 / 8, 0.5, 0.25 + 0.5 * 3 / 8}));
+}
+
+TEST_F(AnnotatedData, LengthsBeforeTheirRoundingScaleBoxes) {
+  put({annotated(30, 40, {{10, 0, 20, 30}})});  // resized to 8 x 10.67, that is 8 x 10
+  Replica replica(text(1, "",
+                       "resize_param { height: 8 width: 8 resize_mode: FIT_SMALL_SIZE height_scale: 8 "
+                       "width_scale: 8 }"));
+  replica.step();
+  EXPECT_EQ(replica.outputs[0]->shape, (Shape{1, 3, 8, 10}));
+  EXPECT_NEAR(rows_of(replica).at(0)[5], 0.5 * 32 / 24, 1e-6);
+}
+
 TEST_F(AnnotatedData, SeveralDevicesTogetherAreOneAndAnyPositionIsRepeated) {
   put({annotated(30, 40, {{2, 3, 20, 20}, {20, 5, 38, 28}}), annotated(25, 25, {{5, 5, 20, 20}}),
        annotated(20, 45, {})});
@@ -368,8 +406,11 @@ TEST_F(AnnotatedData, RefusesWhatDoesNotFit) {
               HasSubstr("layer \"a\": transform_param.noise_param.prob must be in [0, 1], not 2"));
   EXPECT_THAT(refusal(text(1, "", "resize_param { height: 4 }")),
               HasSubstr("resize_param.width must be in [1"));
-  EXPECT_THAT(refusal(text(1, "", "resize_param { height: 4 width: 4 height_scale: 2 }")),
-              HasSubstr("height_scale must be in [0, 0], not 2"));
+  const std::string fitted = "resize_param { resize_mode: FIT_SMALL_SIZE height: 4 width: 4 ";
+  EXPECT_THAT(refusal(text(1, "", fitted + "height_scale: 4 width_scale: 6 }")),
+              AllOf(HasSubstr("record 0"), HasSubstr("width_scale 6 of resize_param are larger")));
+  EXPECT_THAT(refusal(text(1, "", fitted + "height_scale: 40000 }")),
+              HasSubstr("height_scale must be in [0"));
   EXPECT_THAT(refusal(text(1, "", "distort_param { hue_prob: 1.5 }")),
               HasSubstr("hue_prob must be in [0, 1]"));
   EXPECT_THAT(refusal(text(1, "", "distort_param { contrast_lower: 0.5 contrast_upper: 0.2 }")),

@@ -46,8 +46,7 @@ class AnnotatedWriter : public ItemWriter {
   Record pixels(const Record& record, const Steps& steps) const;
   const caffe::ResizeParameter* resize_of(const Record& record) const;
   void check_objects(const Record& record) const;
-  std::vector<ObjectBox> shown(const Record& result, std::vector<ObjectBox> objects,
-                               std::uint64_t item) const;
+  std::vector<ObjectBox> shown(const Record& result, const Steps& steps, std::uint64_t item) const;
   void write_rows(const std::vector<ObjectBox>& objects, const ItemPlace& place) const;
   void write_fixed_rows(const std::vector<ObjectBox>& objects, const ItemPlace& place) const;
   /// Each item has rows of its own, as many as the others (yolo_data_type).
