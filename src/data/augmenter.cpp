@@ -23,13 +23,15 @@ namespace {
 constexpr const char* kOfSegData =
     "only SegData, whose images have no common size, limits their sides; crop_size gives one size";
 
+constexpr const char* kOfImageLayers = "only Data and ImageData take it";
+
 /// Why a field of a branch has nothing to take its place, or what does.
 constexpr std::pair<const char*, const char*> kReasons[] = {
     {"bgr2rgb",
      "channels stay in the order blue, green, red; swap them when the data are made, or the inputs of the "
      "first layer's weights"},
-    {"eigs", "lighting_noise adds AlexNet's, along the principal colours of ImageNet"},
-    {"eigs_channels", "lighting_noise adds AlexNet's, along the principal colours of ImageNet"},
+    {"eigs", kOfImageLayers},
+    {"eigs_channels", kOfImageLayers},
     {"emit_constraint", "it chooses among the boxes of an image, which only AnnotatedData reads; remove it"},
     {"expand_param",
      "only AnnotatedData puts images on a larger canvas; pad adds a border of zeros before a crop"},
@@ -37,14 +39,14 @@ constexpr std::pair<const char*, const char*> kReasons[] = {
      "only Data, ImageData and AnnotatedData change images by it; distort_param and lighting_noise change "
      "colours in layers that have them"},
     {"num_labels", "image_data_param.label_dim says how many labels a line of a list has"},
-    {"rand_crop_test", "tests cut the centre, so that they can be repeated"},
+    {"rand_crop_test", kOfImageLayers},
     {"resize_param",
      "only Data, ImageData and AnnotatedData resize images by it; new_height and new_width do in layers that "
      "have them"},
     {"scale_factors",
      "only ImageSegData scales by one of several factors; img_rand_resize_lower and _upper draw a length of "
      "the shorter side"},
-    {"short_edge", "img_rand_resize_lower and _upper draw a length of the shorter side"},
+    {"short_edge", kOfImageLayers},
     {"stride",
      "only SegData, whose images have no common size, cuts their sides to multiples; crop_size gives one "
      "size"},

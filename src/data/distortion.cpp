@@ -89,6 +89,11 @@ Distortion draw_distortion(const caffe::DistortionParameter& settings, ItemDraws
   return drawn;
 }
 
+double ItemDraws::normal(double deviation) {
+  const double radius = std::sqrt(-2 * std::log(1 - next()));
+  return deviation * radius * std::cos(2 * std::numbers::pi * next());
+}
+
 std::array<double, 3> draw_lighting(double noise, ItemDraws& draws) {
   // Of colours in [0, 1]; one component per row, its entries for R, G, B.
   constexpr double kEigenvalues[3] = {0.2175, 0.0188, 0.0045};
@@ -96,10 +101,9 @@ std::array<double, 3> draw_lighting(double noise, ItemDraws& draws) {
       {-0.5675, -0.5808, -0.5836}, {0.7192, -0.0045, -0.6948}, {0.4009, -0.8140, 0.4203}};
   std::array<double, 3> light{};
   for (int k = 0; k < 3; ++k) {
-    const double radius = std::sqrt(-2 * std::log(1 - draws.next()));
-    const double normal = radius * std::cos(2 * std::numbers::pi * draws.next());
+    const double number = draws.normal(1);
     for (int c = 0; c < 3; ++c)
-      light[static_cast<std::size_t>(2 - c)] += 255 * noise * normal * kEigenvalues[k] * kComponents[k][c];
+      light[static_cast<std::size_t>(2 - c)] += 255 * noise * number * kEigenvalues[k] * kComponents[k][c];
   }
   return light;
 }

@@ -29,6 +29,8 @@ class ItemDraws {
   }
   /// Below `count`, which must be positive.
   int below(int count) { return static_cast<int>(next() * count); }
+  /// Of a normal distribution around 0.
+  double normal(double deviation);
 
  private:
   std::uint64_t key_, item_, used_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <numeric>
 #include <tuple>
 
 #include "banyan/base/error.hpp"
@@ -45,6 +46,10 @@ caffe::TransformationParameter without_parts(caffe::TransformationParameter sett
   settings.clear_interpolation_algo_down();
   settings.clear_interpolation_algo_up();
   settings.clear_allow_upscale();
+  settings.clear_short_edge();
+  settings.clear_rand_crop_test();
+  settings.clear_eigs();
+  settings.clear_eigs_channels();
   return settings;
 }
 
@@ -212,6 +217,36 @@ void check_resizes(const ResizeList& resizes, const std::string& layer) {
               " times; their prob must add up to 1, not ", sum);
 }
 
+/// yjxiong's.
+void check_edges_and_eigs(const Transform& settings, const std::string& layer, bool random) {
+  const auto refuse = [&](const auto&... why) {
+    bad_input("layer ", quoted(layer), ": transform_param.", why...);
+  };
+  const bool parts = RandomParts(settings).any();
+  if (parts && settings.rand_crop_test()) refuse("rand_crop_test does not go with ", kParts);
+  if (settings.rand_crop_test() && crop_of(settings).height == 0) refuse("rand_crop_test needs crop_size");
+  const std::int64_t channels = settings.eigs_channels(), numbers = settings.eigs_size();
+  if (numbers > 0 && (channels < 1 || numbers != channels * channels))
+    refuse("eigs must be a matrix of eigs_channels x eigs_channels, ", channels, " x ", channels, "; found ",
+           numbers, " numbers");
+  if (numbers == 0 && channels != Transform::default_instance().eigs_channels())
+    refuse("eigs_channels needs eigs");
+  if (numbers > 0 && settings.pad() > 0) refuse("pad cannot be combined with eigs");
+  const auto& edge = settings.short_edge();
+  if (edge.empty()) return;
+  constexpr std::uint32_t kMost = 1 << 15;
+  if (edge.size() != 2 || edge[0] < 1 || edge[0] > edge[1] || edge[1] > kMost)
+    refuse("short_edge must be two lengths from 1 to ", kMost, ", the smaller one first");
+  if (settings.crop_size() == 0 || rectangle_side(settings) > 0) refuse("short_edge needs crop_size");
+  if (edge[0] < settings.crop_size())
+    refuse("short_edge ", edge[0], " is less than crop_size ", settings.crop_size());
+  if (parts || settings.resize_param_size() > 0) refuse("short_edge does not go with resize_param, ", kParts);
+  // As in the branch, where nothing else makes tests draw.
+  if (edge[0] != edge[1] && !random && !settings.mirror() && !settings.rand_crop_test())
+    refuse("short_edge: tests draw a length from ", edge[0], " to ", edge[1],
+           " only with rand_crop_test or mirror; give one length, twice");
+}
+
 }  // namespace
 
 std::vector<std::pair<int, int>> scaled_crops(int height, int width, int crop,
@@ -374,10 +409,12 @@ void check_random_parts(const caffe::TransformationParameter& settings, const st
   if (!(least > 0 && least <= 1)) refuse("original_min_scale must be in (0, 1], not ", least);
 }
 
-void check_part_transform(const caffe::TransformationParameter& settings, const std::string& layer) {
+void check_part_transform(const caffe::TransformationParameter& settings, const std::string& layer,
+                          bool random) {
   check_transform(without_parts(settings), layer);
   check_random_parts(settings, layer);
   check_resizes(settings.resize_param(), layer);
+  check_edges_and_eigs(settings, layer, random);
   if (settings.has_distort_param()) check_distortion(settings.distort_param(), layer);
   if (settings.has_noise_param()) check_noise(settings.noise_param(), layer);
   if (!(settings.lighting_noise() >= 0 && std::isfinite(settings.lighting_noise())))
@@ -402,7 +439,7 @@ void check_part_transform(const caffe::TransformationParameter& settings, const 
 
 PartWriter::PartWriter(const caffe::TransformationParameter& settings, bool random, std::uint64_t seed,
                        std::uint32_t stream, const std::string& layer)
-    : augmenter_(without_parts(settings), random, seed, stream, layer),
+    : augmenter_(without_parts(settings), random || settings.rand_crop_test(), seed, stream, layer),
       parts_(settings),
       distortion_(settings.distort_param()),
       noise_(settings.noise_param()),
@@ -414,27 +451,40 @@ PartWriter::PartWriter(const caffe::TransformationParameter& settings, bool rand
       lighting_(random ? settings.lighting_noise() : 0),
       crop_(static_cast<int>(settings.crop_size())),
       resizes_(settings.resize_param()),
+      short_edge_(settings.short_edge().begin(), settings.short_edge().end()),
+      scale_(settings.scale()),
       key_{settings.random_seed() >= 0 ? static_cast<std::uint64_t>(settings.random_seed()) : seed, stream,
            0},
       resize_key_{key_.seed, ops::stream_of((layer + " resize").c_str()), 0},
-      noise_key_{key_.seed, ops::stream_of((layer + " noise").c_str()), 0} {
-  check_part_transform(settings, layer);
+      noise_key_{key_.seed, ops::stream_of((layer + " noise").c_str()), 0},
+      eigs_key_{key_.seed, ops::stream_of((layer + " eigs").c_str()), 0} {
+  check_part_transform(settings, layer, random);
+  if (random) eigs_.assign(settings.eigs().begin(), settings.eigs().end());
   if (parts_.scales()) augmenter_.cut_mean(crop_, layer);
 }
 
-std::pair<const caffe::ResizeParameter*, caffe::ResizeParameter::Interp_mode> PartWriter::resize_of(
+std::pair<std::optional<caffe::ResizeParameter>, caffe::ResizeParameter::Interp_mode> PartWriter::resize_of(
     std::uint64_t item) const {
-  if (resizes_.empty()) return {};
   ItemDraws draws(resize_key_, item);
+  if (!short_edge_.empty()) {
+    const auto length =
+        static_cast<std::uint32_t>(short_edge_[0] + draws.below(short_edge_[1] - short_edge_[0] + 1));
+    Resize to;
+    to.set_resize_mode(Resize::FIT_SMALL_SIZE);
+    to.set_height(length);
+    to.set_width(length);
+    return {to, Resize::LINEAR};
+  }
+  if (resizes_.empty()) return {};
   const Resize* const chosen = draw_resize(resizes_, draws);
   const bool resizes = draws.next() < chosen->prob() || resizes_.size() > 1;
   const Resize::Interp_mode how = draw_interpolation(*chosen, draws);
-  return {resizes ? chosen : nullptr, how};
+  return {resizes ? std::optional(*chosen) : std::nullopt, how};
 }
 
 std::vector<Shape> PartWriter::shapes(const Record& record, std::uint64_t item) const {
-  const Resize* const resize = resize_of(item).first;
-  if (resize == nullptr) return shapes_after(record, item);
+  const std::optional<Resize> resize = resize_of(item).first;
+  if (!resize) return shapes_after(record, item);
   const Resized size = resized(*resize, record.height, record.width);
   Record result;
   result.channels = record.channels;
@@ -446,13 +496,15 @@ std::vector<Shape> PartWriter::shapes(const Record& record, std::uint64_t item) 
 
 void PartWriter::write(const Record& record, std::uint64_t item, const ItemPlace& place) const {
   const auto [resize, how] = resize_of(item);
-  if (resize == nullptr && !noisy_) return write_after(record, item, place);
+  if (!resize && !noisy_) return write_after(record, item, place);
   if (record.bytes == nullptr)
-    bad_input("the record holds float_data: only 8-bit images are ",
-              resize != nullptr ? "resized by resize_param" : "changed by noise_param");
+    bad_input("the record holds float_data: only 8-bit images are ", !resize ? "changed by noise_param"
+                                                                     : short_edge_.empty()
+                                                                         ? "resized by resize_param"
+                                                                         : "resized by short_edge");
   Record result;
   result.image = cut(record, {0, 0, record.height, record.width});
-  if (resize != nullptr)
+  if (resize)
     resize_and_pad(*resize, resized(*resize, record.height, record.width), how, result.image, result.scratch);
   if (noisy_) {
     ItemDraws draws(noise_key_, item);
@@ -492,6 +544,34 @@ void PartWriter::change_colours(ItemDraws& draws, Image& image) const {
 }
 
 void PartWriter::write_after(const Record& record, std::uint64_t item, const ItemPlace& place) const {
+  write_changed(record, item, place);
+  if (!eigs_.empty()) add_eigs(shapes_after(record, item)[0], item, place);
+}
+
+/// Pixels are not rounded here, so this comes last.
+void PartWriter::add_eigs(const Shape& image, std::uint64_t item, const ItemPlace& place) const {
+  const std::int64_t channels = image[0], pixels = image.count() / std::max<std::int64_t>(channels, 1);
+  if (static_cast<std::int64_t>(eigs_.size()) != channels * channels)
+    bad_input("the image has ", channels, channels == 1 ? " channel" : " channels", ", but eigs ",
+              eigs_.size(), " numbers");
+  ItemDraws draws(eigs_key_, item);
+  constexpr double kDeviation = 0.1;
+  std::vector<double> numbers;
+  for (std::int64_t c = 0; c < channels; ++c) numbers.push_back(draws.normal(kDeviation));
+  const bool last = place.layout == Layout::channels_last;
+  dispatch_float(place.dtype, "a data layer", [&]<class T>() {
+    T* const output = static_cast<T*>(place.outputs[0]);
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const double light =
+          std::inner_product(numbers.begin(), numbers.end(), eigs_.begin() + c * channels, 0.0);
+      T* const first = output + (last ? c : c * pixels);
+      for (std::int64_t i = 0; i < pixels; ++i)
+        first[i * (last ? channels : 1)] += static_cast<T>(light * scale_);
+    }
+  });
+}
+
+void PartWriter::write_changed(const Record& record, std::uint64_t item, const ItemPlace& place) const {
   const bool colours = (distorts_ || lighting_ > 0) && !noisy_;  // noise follows them
   if (!cuts() && !colours && !flow_ && !third_flow_) return augmenter_.write(record, item, place);
   if (record.bytes == nullptr)

@@ -61,7 +61,7 @@ void SourceLayer::read_settings() {
 }
 
 void SourceLayer::check_transform() const {
-  data::check_part_transform(parameter().transform_param(), name());
+  data::check_part_transform(parameter().transform_param(), name(), options().phase == Phase::train);
 }
 
 std::shared_ptr<const data::ItemWriter> SourceLayer::make_writer(const data::RecordSource&) const {

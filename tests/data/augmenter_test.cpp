@@ -291,6 +291,10 @@ TEST(Augmenter, TakesWhatIsWithoutEffect) {
 
 TEST(Augmenter, SaysWhatTakesThePlaceOfOtherLayersSettings) {
   const std::pair<const char*, const char*> cases[] = {
+      {"eigs: 0", "eigs is not supported: only Data and ImageData"},
+      {"eigs_channels: 1", "eigs_channels is not supported: only Data and ImageData"},
+      {"rand_crop_test: true", "rand_crop_test is not supported: only Data and ImageData"},
+      {"short_edge: 2", "short_edge is not supported: only Data and ImageData"},
       {"emit_constraint { }", "emit_constraint is not supported: it chooses among the boxes"},
       {"expand_param { prob: 0.5 }", "expand_param is not supported: only AnnotatedData"},
       {"noise_param { erode: true }", "noise_param is not supported: only Data, ImageData and AnnotatedData"},

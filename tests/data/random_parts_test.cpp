@@ -448,15 +448,90 @@ TEST(PartWriter, LightIsAlexNets) {
   EXPECT_THAT(bad_input_of([&] { written(light, one.record); }), HasSubstr("lighting_noise needs 3"));
 }
 
+TEST(PartWriter, ShortEdgeIsDrawnForEachImage) {
+  const Sample sample(3, 12, 17);
+  const auto fitted = [](int length) {
+    const std::string side = std::to_string(length);
+    return writer("crop_size: 5 resize_param { resize_mode: FIT_SMALL_SIZE height: " + side +
+                  " width: " + side + " }");
+  };
+  const std::string edges = "crop_size: 5 rand_crop_test: true short_edge: 6 short_edge: 8 ";
+  const PartWriter drawn = writer(edges), same = writer("crop_size: 5 short_edge: 7 short_edge: 7");
+  EXPECT_EQ(drawn.shapes(sample.record, 0)[0], (Shape{3, 5, 5}));
+  std::set<int> found;
+  for (std::uint64_t item = 0; item < 60; ++item) {
+    const Values output = written(drawn, sample.record, item);
+    int equal = 0;
+    for (int length = 6; length <= 8; ++length)
+      if (output == written(fitted(length), sample.record, item)) equal += 1, found.insert(length);
+    EXPECT_EQ(equal, 1);
+    EXPECT_EQ(written(same, sample.record, item), written(fitted(7), sample.record, item));
+    EXPECT_EQ(written(writer(edges, false), sample.record, item), output) << "in tests";
+  }
+  EXPECT_EQ(found, (std::set<int>{6, 7, 8}));
+  // In tests one length needs no draw.
+  writer("crop_size: 5 short_edge: 7 short_edge: 7", false);
+  writer("crop_size: 5 short_edge: 6 short_edge: 7 mirror: true", false);
+  EXPECT_THAT(bad_input_of([&] { writer("crop_size: 5 short_edge: 6 short_edge: 8", false); }),
+              HasSubstr("only with rand_crop_test or mirror"));
+}
+
+TEST(PartWriter, TestsCropAtRandomIfAskedTo) {
+  const Sample sample(1, 12, 17);
+  for (std::uint64_t item = 0; item < 20; ++item) {
+    const Values training = written(writer("crop_size: 3"), sample.record, item);
+    EXPECT_EQ(written(writer("crop_size: 3 rand_crop_test: true", false), sample.record, item), training);
+    EXPECT_EQ(written(writer("crop_size: 3", false), sample.record, item)[0], 4 * 17 + 7);
+  }
+}
+
+TEST(PartWriter, EigsAddAMatrixTimesNormalNumbers) {
+  const Sample sample(3, 2, 3);
+  const std::string settings =
+      "scale: 2 mean_value: 100 eigs: 1 eigs: 0 eigs: 0 eigs: 0 eigs: 2 eigs: 0 eigs: 3 eigs: -2 eigs: 0 ";
+  const PartWriter with = writer(settings), without = writer("scale: 2 mean_value: 100");
+  const Values plain = written(without, sample.record);
+  const int items = 2000;
+  double squares[2] = {}, product = 0;
+  for (std::uint64_t item = 0; item < items; ++item) {
+    const Values output = written(with, sample.record, item);
+    double light[3];
+    for (std::size_t c = 0; c < 3; ++c) {
+      light[c] = output[6 * c] - plain[6 * c];
+      for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(output[6 * c + i] - plain[6 * c + i], light[c], 1e-4);
+    }
+    EXPECT_NEAR(light[2], 3 * light[0] - light[1], 3e-4);
+    for (int c = 0; c < 2; ++c) squares[c] += light[c] * light[c] / items;
+    product += light[0] * light[1] / items;
+  }
+  // Deviations 0.2 and 0.4; 5 standard errors.
+  EXPECT_NEAR(squares[0], 0.04, 0.16 * 0.04);
+  EXPECT_NEAR(squares[1], 0.16, 0.16 * 0.16);
+  EXPECT_NEAR(product, 0, 5 * 0.08 / std::sqrt(items));
+  EXPECT_EQ(written(writer(settings, false), sample.record), plain) << "in tests";
+  std::vector<float> last(18), first(18);
+  float label = 0;
+  with.write(sample.record, 3,
+             {.dtype = DType::f32, .layout = Layout::channels_last, .outputs = {last.data(), &label}});
+  with.write(sample.record, 3, {.dtype = DType::f32, .outputs = {first.data(), &label}});
+  for (std::size_t c = 0; c < 3; ++c)
+    for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(last[i * 3 + c], first[c * 6 + i]);
+  const Sample gray(1, 2, 2);
+  EXPECT_THAT(bad_input_of([&] { written(with, gray.record); }), HasSubstr("1 channel, but eigs 9 numbers"));
+  EXPECT_NE(written(writer("eigs_channels: 1 eigs: 5"), gray.record), written(writer(""), gray.record));
+}
+
+constexpr const char* kAllParts =
+    "original_image: true lighting_noise: 1 distort_param { contrast_prob: 1 contrast_lower: 0.5 "
+    "contrast_upper: 1.5 }";
+
 class RandomPartsOfData : public FolderTest {
  protected:
   /// Pixels by label, of two steps of `devices` devices that have 4 items together.
-  std::map<int, std::vector<double>> trained(int devices, int skip = 0) {
-    const std::string text =
-        "name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: '" + path("lmdb") +
-        "' backend: LMDB batch_size: " + std::to_string(4 / devices) +
-        " } transform_param { crop_size: 3 mirror: true original_image: true "
-        "lighting_noise: 1 distort_param { contrast_prob: 1 contrast_lower: 0.5 contrast_upper: 1.5 } }";
+  std::map<int, std::vector<double>> trained(int devices, int skip, const std::string& transform) {
+    const std::string text = "name: 'data' type: 'Data' top: 'data' top: 'label' data_param { source: '" +
+                             path("lmdb") + "' backend: LMDB batch_size: " + std::to_string(4 / devices) +
+                             " } transform_param { crop_size: 3 mirror: true " + transform + " }";
     std::map<int, std::vector<double>> found;
     for (int rank = 0; rank < devices; ++rank) {
       Replica replica(text, rank, devices);
@@ -481,14 +556,19 @@ TEST_F(RandomPartsOfData, AreTheSameForAnyNumberOfDevicesAndAfterResuming) {
       lmdb.put(key_of(static_cast<std::uint64_t>(i)), raw_datum(3, 8, 9, sample.pixels.data(), i));
     lmdb.close();
   }
-  const auto alone = trained(1);
-  ASSERT_EQ(alone.size(), 8u);
-  EXPECT_EQ(trained(2), alone);
-  EXPECT_EQ(trained(4), alone);
-  EXPECT_NE(alone.at(0), alone.at(1)) << "one image, cut in two ways";
-  auto second = alone;
-  for (int label = 0; label < 4; ++label) second.erase(label);
-  EXPECT_EQ(trained(1, 1), second);
+  for (const std::string& transform :
+       {std::string(kAllParts),
+        std::string("short_edge: 4 short_edge: 6 eigs_channels: 3 eigs: 1 eigs: 2 eigs: "
+                    "3 eigs: 4 eigs: 5 eigs: 6 eigs: 7 eigs: 8 eigs: 9")}) {
+    const auto alone = trained(1, 0, transform);
+    ASSERT_EQ(alone.size(), 8u);
+    EXPECT_EQ(trained(2, 0, transform), alone);
+    EXPECT_EQ(trained(4, 0, transform), alone);
+    EXPECT_NE(alone.at(0), alone.at(1)) << "one image, cut in two ways";
+    auto second = alone;
+    for (int label = 0; label < 4; ++label) second.erase(label);
+    EXPECT_EQ(trained(1, 1, transform), second);
+  }
 }
 
 TEST(PartWriter, WhatCannotBeIsRefused) {
@@ -509,6 +589,21 @@ TEST(PartWriter, WhatCannotBeIsRefused) {
   EXPECT_THAT(message("lighting_noise: -1"), HasSubstr("must not be negative, but is -1"));
   EXPECT_THAT(message("is_flow: true flow: true"), HasSubstr("sets both is_flow"));
   EXPECT_THAT(message("stride: 2"), HasSubstr("stride is not supported"));
+  EXPECT_THAT(message("crop_size: 4 short_edge: 6"), HasSubstr("short_edge must be two lengths"));
+  EXPECT_THAT(message("crop_size: 4 short_edge: 6 short_edge: 5"), HasSubstr("the smaller one first"));
+  EXPECT_THAT(message("short_edge: 6 short_edge: 7"), HasSubstr("short_edge needs crop_size"));
+  EXPECT_THAT(message("crop_h: 4 crop_w: 3 short_edge: 6 short_edge: 7"), HasSubstr("needs crop_size"));
+  EXPECT_THAT(message("crop_size: 7 short_edge: 6 short_edge: 7"), HasSubstr("6 is less than crop_size 7"));
+  EXPECT_THAT(message("crop_size: 4 short_edge: 6 short_edge: 7 multi_scale: true"),
+              HasSubstr("short_edge does not go with resize_param, fix_crop"));
+  EXPECT_THAT(message("crop_size: 4 short_edge: 6 short_edge: 7 resize_param { height: 5 width: 5 }"),
+              HasSubstr("short_edge does not go with resize_param"));
+  EXPECT_THAT(message("rand_crop_test: true"), HasSubstr("rand_crop_test needs crop_size"));
+  EXPECT_THAT(message("crop_size: 4 rand_crop_test: true fix_crop: true"),
+              HasSubstr("rand_crop_test does not go with fix_crop"));
+  EXPECT_THAT(message("eigs: 1 eigs: 2"), HasSubstr("3 x 3; found 2 numbers"));
+  EXPECT_THAT(message("eigs_channels: 1"), HasSubstr("eigs_channels needs eigs"));
+  EXPECT_THAT(message("eigs_channels: 1 eigs: 2 pad: 1"), HasSubstr("pad cannot be combined with eigs"));
   EXPECT_THAT(message("bgr2rgb: true"),
               HasSubstr("not supported: channels stay in the order blue, green, red"));
   check_part_transform(settings_of("vertical_stretch_upper: 1 stride: 1 forward_packing: NHWC"), "data");

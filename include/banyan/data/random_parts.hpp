@@ -87,14 +87,16 @@ class RandomParts {
 /// Throws bad_input for values that RandomParts cannot follow.
 void check_random_parts(const caffe::TransformationParameter& settings, const std::string& layer);
 
-/// Throws bad_input unless a PartWriter can follow the settings; reads no file.
-void check_part_transform(const caffe::TransformationParameter& settings, const std::string& layer);
+/// Throws bad_input unless a PartWriter can follow the settings; reads no file. `random`: training.
+void check_part_transform(const caffe::TransformationParameter& settings, const std::string& layer,
+                          bool random = true);
 
-/// An Augmenter whose images are first resized as resize_param says, then cut by RandomParts and distorted in
-/// their colours (SSD's distort_param, AlexNet's lighting_noise), both in training only; SSD's noise_param
-/// comes before the cut, and colours are then distorted before it; with is_flow the
-/// even channels v of mirrored images become 255 - v, with Intel's flow the third one does. With NVIDIA's
-/// random sizes the middle of a mean image, as large as the part, is subtracted from it.
+/// An Augmenter whose images are first resized as resize_param or short_edge says, then cut by RandomParts
+/// and distorted in their colours (SSD's distort_param, AlexNet's lighting_noise), both in training only;
+/// SSD's noise_param comes before the cut, and colours are then distorted before it; with is_flow the even
+/// channels v of mirrored images become 255 - v, with Intel's flow the third one does. With NVIDIA's random
+/// sizes the middle of a mean image, as large as the part, is subtracted from it. In training `eigs` adds a
+/// number to all pixels of a channel: the matrix times normal numbers of deviation 0.1.
 class PartWriter : public ItemWriter {
  public:
   /// As for an Augmenter; `random`: training.
@@ -105,8 +107,8 @@ class PartWriter : public ItemWriter {
 
  private:
   using Resize = caffe::ResizeParameter;
-  /// What is drawn for an item: nullptr: no resize.
-  std::pair<const Resize*, Resize::Interp_mode> resize_of(std::uint64_t item) const;
+  /// What is drawn for an item: maybe no resize.
+  std::pair<std::optional<Resize>, Resize::Interp_mode> resize_of(std::uint64_t item) const;
   std::vector<Shape> shapes_after(const Record& record, std::uint64_t item) const;
   /// distort_param and lighting_noise.
   void change_colours(ItemDraws& draws, Image& image) const;
@@ -114,6 +116,8 @@ class PartWriter : public ItemWriter {
   /// Sign of the channels of a mirrored image.
   bool turns(std::size_t channel) const { return flow_ ? channel % 2 == 0 : channel == 2; }
   bool cuts() const { return random_ ? parts_.any() : parts_.scales(); }
+  void write_changed(const Record& record, std::uint64_t item, const ItemPlace& place) const;
+  void add_eigs(const Shape& image, std::uint64_t item, const ItemPlace& place) const;
 
   Augmenter augmenter_;
   RandomParts parts_;
@@ -125,7 +129,10 @@ class PartWriter : public ItemWriter {
   float lighting_;
   int crop_;
   google::protobuf::RepeatedPtrField<Resize> resizes_;  ///< of several each image takes one
-  ops::RandomKey key_, resize_key_, noise_key_;
+  std::vector<int> short_edge_;  ///< the least and the greatest length; none: images keep theirs
+  std::vector<float> eigs_;      ///< in training; row by row
+  double scale_;
+  ops::RandomKey key_, resize_key_, noise_key_, eigs_key_;
 };
 
 }  // namespace banyan::data
