@@ -20,7 +20,7 @@ std::vector<Pair> overlapping(const std::vector<Box>& boxes, const std::vector<G
                               const Matches& matches) {
   std::vector<Pair> pairs;
   for (std::size_t b = 0; b < boxes.size(); ++b) {
-    if (matches.truth[b] == Matches::kCrossing) continue;
+    if (matches.truth[b] == Matches::kLeftOut) continue;
     for (std::size_t t = 0; t < truth.size(); ++t) {
       if (label >= 0 && truth[t].label != label) continue;
       const double found = overlap(boxes[b], truth[t].box);
@@ -31,16 +31,41 @@ std::vector<Pair> overlapping(const std::vector<Box>& boxes, const std::vector<G
   return pairs;
 }
 
+/// Of equal pairs the first.
+bool is_better(const Pair& pair, const Pair* than) {
+  return than == nullptr || pair.rank > than->rank || (pair.rank == than->rank && &pair < than);
+}
+
+/// Difficult ground truth is never used up: whichever box comes to it is left out. So a box can only be
+/// matched by pairs that are better than all of its difficult ones, and these are returned. `near`: the boxes
+/// that have difficult ones.
+std::vector<Pair> without_difficult(const std::vector<Pair>& pairs, const std::vector<GroundTruth>& truth,
+                                    std::vector<bool>& near) {
+  std::vector<const Pair*> difficult(near.size(), nullptr);  // of each box, the best
+  for (const Pair& pair : pairs)
+    if (truth[pair.truth].difficult && is_better(pair, difficult[pair.box])) difficult[pair.box] = &pair;
+  std::vector<Pair> left;
+  for (const Pair& pair : pairs)
+    if (!truth[pair.truth].difficult &&
+        (difficult[pair.box] == nullptr || is_better(pair, difficult[pair.box])))
+      left.push_back(pair);
+  std::transform(difficult.begin(), difficult.end(), near.begin(),
+                 [](const Pair* pair) { return pair != nullptr; });
+  return left;
+}
+
 }  // namespace
 
 Matches match_boxes(const std::vector<Box>& boxes, const std::vector<GroundTruth>& truth, int label,
                     const MatchRules& rules) {
   Matches matches{std::vector<int>(boxes.size(), Matches::kNone), std::vector<double>(boxes.size(), 0)};
   for (std::size_t b = 0; rules.ignore_crossing && b < boxes.size(); ++b)
-    if (crosses_border(boxes[b])) matches.truth[b] = Matches::kCrossing;
-  const std::vector<Pair> pairs = overlapping(boxes, truth, label, matches);
+    if (crosses_border(boxes[b])) matches.truth[b] = Matches::kLeftOut;
+  std::vector<Pair> pairs = overlapping(boxes, truth, label, matches);
   for (const Pair& pair : pairs)
     matches.overlaps[pair.box] = std::max(matches.overlaps[pair.box], pair.overlap);
+  std::vector<bool> near_difficult(boxes.size(), false);
+  if (rules.ignore_difficult) pairs = without_difficult(pairs, truth, near_difficult);
   const auto match = [&](const Pair& pair) {
     matches.truth[pair.box] = pair.truth;
     matches.overlaps[pair.box] = pair.overlap;
@@ -49,9 +74,6 @@ Matches match_boxes(const std::vector<Box>& boxes, const std::vector<GroundTruth
   // Of each ground truth, its best pair with a box that is left; of equal ones the first.
   std::vector<const Pair*> best_of(truth.size(), nullptr);
   std::vector<bool> searched(truth.size(), false);
-  const auto is_better = [](const Pair& pair, const Pair* than) {
-    return than == nullptr || pair.rank > than->rank || (pair.rank == than->rank && &pair < than);
-  };
   while (true) {
     if (!std::ranges::all_of(searched, std::identity()))
       for (const Pair& pair : pairs)
@@ -71,6 +93,8 @@ Matches match_boxes(const std::vector<Box>& boxes, const std::vector<GroundTruth
         searched[t] = false;
       }
   }
+  for (std::size_t b = 0; b < boxes.size(); ++b)
+    if (near_difficult[b] && matches.truth[b] == Matches::kNone) matches.truth[b] = Matches::kLeftOut;
   if (!rules.each_box) return matches;
 
   const Pair* best = nullptr;  // of the box at hand

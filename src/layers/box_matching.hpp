@@ -10,8 +10,8 @@
 namespace banyan {
 
 struct Matches {
-  static constexpr int kNone = -1, kCrossing = -2;
-  std::vector<int> truth;        ///< per box: the number of its ground truth; kNone; kCrossing: left out
+  static constexpr int kNone = -1, kLeftOut = -2;
+  std::vector<int> truth;        ///< per box: the number of its ground truth; kNone; kLeftOut
   std::vector<double> overlaps;  ///< with it; of other boxes their largest
 };
 
@@ -19,6 +19,9 @@ struct MatchRules {
   bool each_box = true;  ///< more than one box per ground truth
   double threshold = 0.5;
   bool ignore_crossing = false;  ///< leaves out boxes that cross the image's border
+  /// Leaves out boxes that overlap a difficult ground truth, unless they overlap another one more and are
+  /// its best box: caffe-jacinto's.
+  bool ignore_difficult = false;
 };
 /// The pair that overlaps most is matched first, then the best of what is left, until every ground truth has
 /// a box or overlaps none. With `each_box`, each of the other boxes then gets the ground truth that it

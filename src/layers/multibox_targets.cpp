@@ -23,8 +23,6 @@ MultiBoxTargets::MultiBoxTargets(const Settings& s, std::string where)
   require(!s.has_do_neg_mining() || s.do_neg_mining() == mines(),
           "do_neg_mining (old) contradicts mining_type ", Settings::MiningType_Name(s.mining_type()));
   require(!mines() || s.share_location(), "mining needs share_location; mining_type: NONE does not");
-  require(!s.ignore_difficult_gt(),
-          "ignore_difficult_gt is not supported; use_difficult_gt: false leaves difficult boxes out");
   require(s.overlap_threshold() >= 0 && s.overlap_threshold() <= 1,
           "overlap_threshold must be from 0 to 1; found ", s.overlap_threshold());
   require(s.neg_pos_ratio() >= 0 && std::isfinite(s.neg_pos_ratio()),
@@ -36,7 +34,7 @@ MultiBoxTargets::MultiBoxTargets(const Settings& s, std::string where)
   negative_ = static_cast<double>(std::min(background, classes));
   code_ = {s.code_type(), !s.encode_variance_in_target()};
   matching_ = {s.match_type() == Settings::PER_PREDICTION, s.overlap_threshold(),
-               s.ignore_cross_boundary_bbox()};
+               s.ignore_cross_boundary_bbox(), s.ignore_difficult_gt()};
   mining_ = {s.mining_type(), s.neg_pos_ratio(), s.neg_overlap(), s.sample_size(), {}};
   if (!s.has_nms_param()) return;
   const Suppression suppression = read_suppression(s.nms_param(), where_);

@@ -39,6 +39,15 @@ const std::vector<Case> kCases = {
     {"inside", "bp_inside: true code_type: CORNER_SIZE mining_type: NONE"},
     {"no_crossing", "ignore_cross_boundary_bbox: true code_type: CENTER_SIZE"},
     {"no_crossing_none", "ignore_cross_boundary_bbox: true mining_type: NONE"},
+    {"ignore_difficult", "ignore_difficult_gt: true code_type: CENTER_SIZE"},
+    {"ignore_difficult_none", "ignore_difficult_gt: true mining_type: NONE"},
+    {"ignore_difficult_bipartite", "ignore_difficult_gt: true match_type: BIPARTITE"},
+    {"ignore_difficult_hard", "ignore_difficult_gt: true mining_type: HARD_EXAMPLE sample_size: 7"},
+    {"ignore_difficult_predictions",
+     "ignore_difficult_gt: true use_prior_for_matching: false overlap_threshold: 0.25"},
+    {"ignore_difficult_per_class",
+     "ignore_difficult_gt: true share_location: false mining_type: NONE use_prior_for_matching: false",
+     false},
     {"agnostic", "map_object_to_agnostic: true", true, 2},
     {"agnostic_logistic", "map_object_to_agnostic: true conf_loss_type: LOGISTIC", true, 2},
     {"predictions_match", "use_prior_for_matching: false code_type: CENTER_SIZE overlap_threshold: 0.25"},
@@ -260,7 +269,6 @@ TEST(MultiBoxLossRefuses, SettingsThatContradict) {
   expect_part("do_neg_mining: false", "contradicts mining_type MAX_NEGATIVE");
   expect_part("mining_type: NONE do_neg_mining: true", "contradicts mining_type NONE");
   expect_part("share_location: false", "needs share_location");
-  expect_part("ignore_difficult_gt: true", "use_difficult_gt: false");
   expect_part("overlap_threshold: 1.5", "overlap_threshold must be from 0 to 1");
   expect_part("neg_pos_ratio: -1", "neg_pos_ratio");
   expect_part("neg_pos_ratio: inf", "neg_pos_ratio must not be negative and must be finite");
@@ -330,7 +338,8 @@ TEST(MatchBoxes, TakesTheBestOfAllPairsAgainAndAgain) {
     std::vector<Box> boxes(random() % 40);
     std::vector<GroundTruth> truth(random() % 12);
     for (Box& one : boxes) one = box();
-    for (GroundTruth& one : truth) one.box = box();
+    const bool ignores = round % 2 == 1;
+    for (GroundTruth& one : truth) one.box = box(), one.difficult = random() % 4 == 0;
     struct Pair {
       std::size_t box, truth;
     };
@@ -345,10 +354,12 @@ TEST(MatchBoxes, TakesTheBestOfAllPairsAgainAndAgain) {
     std::vector<bool> taken(truth.size(), false);
     for (const Pair& pair : pairs) {
       if (taken[pair.truth] || expected[pair.box] != Matches::kNone) continue;
-      taken[pair.truth] = true;
-      expected[pair.box] = static_cast<int>(pair.truth);
+      const bool ignored = ignores && truth[pair.truth].difficult;
+      taken[pair.truth] = !ignored;
+      expected[pair.box] = ignored ? Matches::kLeftOut : static_cast<int>(pair.truth);
     }
-    EXPECT_EQ(match_boxes(boxes, truth, -1, {.each_box = false}).truth, expected);
+    EXPECT_EQ(match_boxes(boxes, truth, -1, {.each_box = false, .ignore_difficult = ignores}).truth,
+              expected);
   }
 }
 

@@ -185,8 +185,9 @@ inline NaiveMatches naive_match(const std::vector<Four>& boxes, const std::vecto
         if (found.object[b] == -1 && !taken[o] && shared(b, o) > most)
           most = shared(b, o), box = b, object = o;
     if (most == 1e-6) break;
-    found.object[box] = static_cast<int>(object);
-    taken[object] = true;
+    const bool ignored = s.ignore_difficult_gt() && objects[object].difficult;
+    found.object[box] = ignored ? -2 : static_cast<int>(object);
+    taken[object] = !ignored;
   }
   for (std::size_t b = 0; b < boxes.size() && s.match_type() == caffe::MultiBoxLossParameter::PER_PREDICTION;
        ++b) {
