@@ -26,6 +26,7 @@ const std::vector<Roles>& known_roles() {
       {"running_mean", "running_var", "factor", "weight", "bias"},
       {"weight", "bias", "running_mean", "running_var"},
       {"weight", "bias", "running_mean", "running_var", "reserve"},
+      {"running_mean", "running_var", "factor", "weight"},
   };
   return all;
 }
@@ -47,6 +48,7 @@ Roles roles_of(const std::string& type, const std::vector<std::size_t>& counts) 
   if (contains(with_weight, type) && blobs <= 2) return known_roles()[blobs - 1];
   if (type == "Bias" && blobs == 1) return known_roles()[2];
   if (type == "BatchNorm" && blobs == 3) return known_roles()[3];
+  if (type == "BatchNorm" && blobs == 4) return known_roles()[7];
   if (type == "BatchNorm" && blobs == 5) return known_roles()[counts[2] == 1 ? 4 : 6];
   if ((type == "BN" || type == "SyncBN") && blobs == 4) return known_roles()[5];
   return {};

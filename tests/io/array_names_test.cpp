@@ -48,6 +48,7 @@ TEST(ArrayNames, OfEveryKindOfLayerComeBack) {
       {layer_of("a/b.c", "InnerProduct", {4}), {"a/b.c.weight"}},
       {layer_of("b", "Bias", {2}), {"b.bias"}},
       {layer_of("n", "BatchNorm", {2, 2, 1}), {"n.running_mean", "n.running_var", "n.factor"}},
+      {layer_of("n", "BatchNorm", {2, 2, 1, 2}), {"n.running_mean", "n.running_var", "n.factor", "n.weight"}},
       {layer_of("n", "BatchNorm", {2, 2, 1, 2, 2}),
        {"n.running_mean", "n.running_var", "n.factor", "n.weight", "n.bias"}},
       {layer_of("n", "BatchNorm", {2, 2, 2, 2, 1}),

@@ -184,6 +184,10 @@ TEST(BatchNorm, DeclaresTheDialectsBlobs) {
             3u);
   EXPECT_EQ(shapes("type: 'BatchNorm' batch_norm_param { bias_filler { } use_weight_bias: false }").size(),
             3u);
+  EXPECT_EQ(shapes("type: 'BatchNorm' batch_norm_param { engine: MKLDNN bias_term: false }"),
+            (std::vector<Shape>{c, c, one, c}));
+  EXPECT_EQ(shapes("type: 'BatchNorm' batch_norm_param { engine: MKLDNN bias_filler { } bias_term: false }"),
+            (std::vector<Shape>{c, c, one, c}));
   EXPECT_EQ(shapes("type: 'SyncBN'"), (std::vector<Shape>{bn, bn, bn, bn}));
 }
 
@@ -192,6 +196,26 @@ TEST(BatchNorm, TakesTheFillerOfIntelWhereverItLearnsSlopes) {
     Bench bench(std::string("type: 'BatchNorm' batch_norm_param { filler { value: 3 } ") + more + " }",
                 {kShape}, 1);
     EXPECT_EQ(bench.layer().parameters()[3].filler.value(), 3) << more;
+  }
+}
+
+TEST(BatchNorm, HasSlopesWithoutBiasesAsIntel) {
+  for (const Phase phase : {Phase::train, Phase::test}) {
+    BenchOptions options;
+    options.phase = phase;
+    Bench bench("type: 'BatchNorm' batch_norm_param { engine: MKL2017 bias_term: false }", {kShape}, 1,
+                options);
+    bench.set_parameter(1, {1, 1, 1, 1});
+    bench.set_parameter(2, {1});
+    EXPECT_EQ(bench.parameter(3), Values(4, 1));
+    bench.set_parameter(3, {1, 2, 3, 4});
+    const Values x = spread_values(kShape.count(), 3);
+    bench.set_input(0, x);
+    bench.forward();
+    const Reference batch(x, kShape);
+    Values y = phase == Phase::train ? batch.normalized(x, false, kEps) : scaled(x, 1 / std::sqrt(1 + kEps));
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] *= static_cast<double>(batch.channel(i) + 1);
+    expect_near(bench.output(), y, kTight);
   }
 }
 

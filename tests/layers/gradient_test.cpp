@@ -16,8 +16,10 @@ INSTANTIATE_TEST_SUITE_P(Layers, Gradient, ::testing::ValuesIn(kCases),
 TEST(BatchNormInTests, HasTheGradientOfConstantStatistics) {
   BenchOptions options;
   options.phase = Phase::test;
-  for (const char* text : {"type: 'BN' bn_param { eps: 0.5 }",
-                           "type: 'BatchNorm' batch_norm_param { scale_bias: true eps: 0.5 }"}) {
+  for (const char* text :
+       {"type: 'BN' bn_param { eps: 0.5 }",
+        "type: 'BatchNorm' batch_norm_param { scale_bias: true eps: 0.5 }",
+        "type: 'BatchNorm' batch_norm_param { engine: MKLDNN bias_term: false eps: 0.5 }"}) {
     Bench bench(text, {kSmall}, 1, options);
     bench.set_input(0, spread_values(kSmall.count(), 1));
     for (std::size_t p = 0; p < bench.layer().parameters().size(); ++p)

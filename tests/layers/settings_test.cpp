@@ -40,7 +40,7 @@ TEST(BadSettings, AreRefusedInOneLineThatNamesTheLayer) {
       {"type: 'BatchNorm' batch_norm_param { scale_bias: true bias_term: false }",
        {image},
        1,
-       "bias_term: false is not supported: slopes are learned together with biases here"},
+       "bias_term: false needs an engine of Intel's"},
       {pool + "}", {image}, 1, "kernel_size"},
       {pool + "kernel_size: 2 kernel_h: 2 }", {image}, 1, "kernel_size"},
       {pool + "kernel_h: 2 }", {image}, 1, "kernel_w"},

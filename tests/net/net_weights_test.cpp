@@ -212,6 +212,31 @@ TEST(NetWeights, ReadsEveryFormOfBatchNorm) {
                 shown({"bn", "BatchNorm", {mean, variance}});
               }),
               HasSubstr("no known form of BatchNorm"));
+  EXPECT_EQ(shown({"bn", "BatchNorm", {mean, variance, factor, ones}}), "149");
+  EXPECT_THAT(message_of([&] {
+                shown({"bn", "BatchNorm", {mean, variance, factor, mean}});
+              }),
+              HasSubstr("bias_term: false"));
+
+  std::string text = kNet;
+  const std::string type = "type: 'BatchNorm'";
+  ASSERT_NE(text.find(type), std::string::npos);
+  text.insert(text.find(type) + type.size(), " batch_norm_param { engine: MKLDNN bias_term: false }");
+  const auto intel = bench.make(text.c_str(), f64_options());
+  // How many blobs, and the second number of the slopes.
+  const auto matched = [&](const std::vector<io::BlobData>& blobs) {
+    const io::LayerWeights source{"bn", "BatchNorm", blobs};
+    const auto found = intel->layers()[1]->match_blobs(source);
+    return std::pair(found.size(), found.at(3) == nullptr ? -1 : found[3]->at(1));
+  };
+  const std::size_t all = 4;
+  EXPECT_EQ(matched({mean, variance, factor, mean}), std::pair(all, 2.0));
+  EXPECT_EQ(matched({mean, variance, factor, mean, zeros}), std::pair(all, 2.0));
+  EXPECT_EQ(matched({mean, variance, factor}), std::pair(all, -1.0)) << "they keep their values";
+  EXPECT_THAT(message_of([&] {
+                matched({mean, variance, factor, mean, ones});
+              }),
+              HasSubstr("remove bias_term"));
 
   const auto bn = bench.make(
       "layer { name: 'in' type: 'Input' top: 'data' input_param { shape { dim: 2 dim: 3 dim: 4 dim: 4 } } } "

@@ -125,8 +125,10 @@ class WideRandomNet : public BranchDrawing {
     switch (below(8)) {
       case 0:
       case 1: {
-        from = add_elementwise(from, "BatchNorm",
-                               one_of("", "", "batch_norm_param { use_global_stats: true eps: 1 }"));
+        from = add_elementwise(
+            from, "BatchNorm",
+            one_of("", "batch_norm_param { engine: MKLDNN bias_term: false filler { value: 2 } }",
+                   "batch_norm_param { use_global_stats: true eps: 1 }"));
         from = add_elementwise(
             from, "Scale", "scale_param { bias_term: true filler { type: 'uniform' min: 0.5 max: 1.5 } }");
         if (below(2) == 0) add_elementwise(from, allowed_.kinks ? one_of("ReLU", "ELU") : "ELU");
