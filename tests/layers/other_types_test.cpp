@@ -107,7 +107,7 @@ TEST(OtherTypes, OfOtherNamesHaveTheReasonOfTheirSiblings) {
 }
 
 TEST(OtherTypes, OnlyTyposAreTakenForOtherTypes) {
-  for (const char* type : {"Bin", "Depooling", "JSDLoss", "KernelLoss", "Mul", "MultiROIPooling", "PageData",
+  for (const char* type : {"Bin", "Depooling", "JSDLoss", "KernelLoss", "Mal", "MultiROIPooling", "PageData",
                            "SequenceAccuracy"})
     EXPECT_THAT(refusal(type), AllOf(HasSubstr("has the unknown type"), Not(HasSubstr("did you mean"))))
         << type;
